@@ -1,4 +1,4 @@
-/* args.h: how the arguments of an operation are declared: once, as a list.
+/* args.h: macros that declare the arguments of an operation once, as a list.
  *
  * LS_ARGS_type(X) lists the arguments of struct `type` (calls.h). From the list come the struct, what a device needs
  * that keeps a call for later (fake/calls.c), the step to other rows of all tensors (calls.c), and what GPU kernels are
@@ -50,7 +50,8 @@ enum { LS_WHOLE = 0 };
         LS_ARGS_##type(LS_ARG_MEMBER)                                                                                  \
     } type
 
-/* Stands where code handles the arguments of `type` one by one: it must be read again when there is another one. */
+/* Fails to compile when `type` has more or fewer arguments than here: stands before code that handles them one by one,
+ * which must then be reviewed. */
 #define LS_ARG_ONE(...) +1
 #define LS_ASSERT_ARGS(type, arguments)                                                                                \
     _Static_assert(0 LS_ARGS_##type(LS_ARG_ONE) == (arguments), "handle the new argument of " #type " here")

@@ -1,4 +1,4 @@
-/* calls.c: what calls of operations must keep to, and calls for a part of the rows. */
+/* calls.c: checks of the arguments of operations, and calls for a part of the rows. */
 #include "device/calls.h"
 
 #include "device/dtype.h"
@@ -81,7 +81,10 @@ ls_status ls_check_update(const ls_update_call *call) {
     return LS_OK;
 }
 
-static int put_state(const ls_update_piece *piece, ls_hash128 *sums, size_t begin, size_t end, ls_state_piece *out) {
+/* Writes one state piece for elements begin … end−1 of w and of each moment; returns how many. None if `sums` is NULL.
+ */
+static int add_state_pieces(const ls_update_piece *piece, ls_hash128 *sums, size_t begin, size_t end,
+                            ls_state_piece *out) {
     const ls_update_sums *s = &piece->sums;
     const float *tensors[LS_STATE_TENSORS] = {piece->w};
     int count = 0;
@@ -103,9 +106,9 @@ int ls_update_state_pieces(const ls_update_piece *piece, size_t begin, size_t en
                            ls_state_piece out[LS_UPDATE_STATE_MAX]) {
     const ls_update_sums *s = &piece->sums;
     size_t first = clamp(s->begin, begin, end), last = clamp(s->end, first, end);
-    int count = put_state(piece, s->rest, begin, first, out);
-    count += put_state(piece, s->once, first, last, out + count);
-    return count + put_state(piece, s->rest, last, end, out + count);
+    int count = add_state_pieces(piece, s->rest, begin, first, out);
+    count += add_state_pieces(piece, s->once, first, last, out + count);
+    return count + add_state_pieces(piece, s->rest, last, end, out + count);
 }
 
 ls_status ls_token_groups_check(const ls_token_groups *groups) {
@@ -165,8 +168,6 @@ ls_status ls_batch_norm_check(const ls_batch_norm_call *c) {
         return ls_fail(LS_ERR_INPUT, "batch norm over %g values per channel; the maximum is 1e15", c->count);
     return LS_OK;
 }
-
-/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 #define SKIP(kind, ...) SKIP_##kind(__VA_ARGS__)
 #define SKIP_SIZE(name)

@@ -1,6 +1,7 @@
 /* calls.h: the arguments of the operations of a device (ops.h): shapes, types, pointers and strides.
  *
- * Each list LS_ARGS_type declares the struct `type`; args.h explains the kinds of arguments.
+ * Each list LS_ARGS_type declares the struct `type`; args.h explains the kinds of arguments. A struct serves forward
+ * and backward: ops.h says what each operation reads and writes of it, and the other members are ignored.
  *
  * Pointers to numbers are memory of the device, unless a comment says host. Argument structs, lists of pointers and
  * bounds are memory of the host, read before the call returns. Strides count elements from one row to the next and may
@@ -43,12 +44,18 @@
     X(VALUE, bool, accumulate)
 LS_DECLARE_ARGS(ls_token_groups);
 
-/* LS_ERR_INPUT, for any device: `what` of a type that is neither LS_F32 nor 16 bits, or not 16 bits; a tree of
- * fewer than one or more than LS_GROUPS_MAX; groups that do not fit together, or not with so many rows. */
+/* The checks of this file hold for every device: they return LS_OK, or LS_ERR_INPUT with a message. `what` is the
+ * subject of the message. */
+
+/* Checks that a type is LS_F32, LS_BF16 or LS_F16. */
 ls_status ls_check_float(const char *what, ls_dtype dtype);
+/* Checks that a type is LS_BF16 or LS_F16. */
 ls_status ls_check_half(const char *what, ls_dtype dtype);
+/* Checks that a tree has 1 … LS_GROUPS_MAX leaves. */
 ls_status ls_check_leaves(int leaves);
+/* Checks that the numbers of groups, slices and tokens are valid, and that the bounds ascend. */
 ls_status ls_token_groups_check(const ls_token_groups *groups);
+/* Checks groups as ls_token_groups_check() does, and that their sequences have exactly `rows` rows. */
 ls_status ls_token_groups_check_rows(const ls_token_groups *groups, size_t rows);
 
 /* ---- matmul ------------------------------------------------------------------------------------------------------ */
@@ -57,8 +64,8 @@ typedef enum ls_gemm_form { LS_GEMM_NN, LS_GEMM_NT, LS_GEMM_TN } ls_gemm_form;
 
 enum { LS_GEMM_SLICES_MAX = 64, LS_GEMM_LEVELS_MAX = 6, LS_GEMM_SIBLINGS_MAX = 12 };
 
-/* A matrix of patches that is nowhere stored: a row for each position (image, y, x), a column for each (tap y, tap x,
- * channel), over images [height][width][channels] one behind the other. Position p and tap t read the pixel first +
+/* A matrix of patches (im2col) that is not stored: a row for each position (image, y, x), a column for each (tap y, tap
+ * x, channel), over images [height][width][channels] one behind the other. Position p and tap t read the pixel first +
  * p·step + t·tap of each direction; pixels outside the image are +0. */
 typedef struct ls_gemm_patches {
     size_t height, width, channels;
@@ -74,14 +81,15 @@ typedef struct ls_gemm_grid {
     size_t step0, step1, step2;
 } ls_gemm_grid;
 
-/* What follows element by element from C as it is rounded, where ops->gemm_ends() says that a device does so. The
- * numbers are those of the activations by themselves. y[m][n] is NULL where it is not wanted. */
+/* The epilogue of a matmul: an activation of each element of C as it is rounded, allowed only if ops->gemm_ends()
+ * returns true. The bits are those of the activation as an operation of its own. y[m][n] is NULL if it is not wanted.
+ */
 typedef enum ls_gemm_end {
     LS_GEMM_END_NONE,
     LS_GEMM_GELU,      /* y = gelu(C), too */
     LS_GEMM_GELU_GRAD, /* C becomes its product with the slope of GELU at pre, which lies as C does; y = gelu(pre) */
-    /* In place of C its products with the slopes of silu(gate)·up, which is y; gate and up are in pre, their slopes' in
-     * c, both with rows of ldc: `gate` columns of gates, then as many of up, and so on. */
+    /* The product is the gradient of y = silu(gate)·up. c gets the gradients of gate and up, which are read from pre.
+     * Rows of c and pre are ldc apart and have `gate` columns for gate, then as many for up, and so on. */
     LS_GEMM_GATED_GRAD,
     LS_GEMM_GATED /* y[m][n / 2] = silu(gate)·up, too: `gate` columns of gates of C, then as many of up, and so on */
 } ls_gemm_end;
@@ -123,7 +131,8 @@ typedef enum ls_gemm_end {
     X(LIST, ls_gemm_grid, c_rows, 1)     /* where the rows of C lie; not with accumulate or siblings */
 LS_DECLARE_ARGS(ls_gemm);
 
-/* LS_ERR_INPUT where types, unit and options of a matmul do not go together, or the unit is not here. */
+/* Checks that types, unit, epilogue and options of a matmul go together, and that this CPU has the unit (hgmma, which a
+ * CPU emulates, always). Sizes and pointers are not checked. */
 ls_status ls_gemm_check(const ls_gemm *g);
 
 /* ---- images ------------------------------------------------------------------------------------------------------ */
@@ -138,17 +147,19 @@ typedef struct ls_window {
     size_t pad_y, pad_x;
 } ls_window;
 
-/* Windows along a side of `size` pixels; 0 where not even one fits. */
+/* Returns how many windows lie along a side of `size` pixels; 0 if none fits. */
 static inline size_t ls_window_count(size_t size, size_t kernel, size_t stride, size_t pad) {
     return size + 2 * pad < kernel ? 0 : (size + 2 * pad - kernel) / stride + 1;
 }
+/* Returns the height of the output: the number of windows from top to bottom. */
 static inline size_t ls_window_rows(const ls_window *w, size_t height) {
     return ls_window_count(height, w->kernel_y, w->stride_y, w->pad_y);
 }
+/* Returns the width of the output. */
 static inline size_t ls_window_columns(const ls_window *w, size_t width) {
     return ls_window_count(width, w->kernel_x, w->stride_x, w->pad_x);
 }
-/* LS_ERR_INPUT with a message where no window fits, or a number is 0 or larger than any image. */
+/* Checks that at least one window fits, that sizes and strides are 1 … LS_SIDE_MAX, and the padding at most that. */
 ls_status ls_window_check(const ls_window *w, size_t height, size_t width);
 
 /* Convolution, channels last:
@@ -204,7 +215,7 @@ LS_DECLARE_ARGS(ls_conv_call);
     X(OUT, float, dx, LS_WHOLE)
 LS_DECLARE_ARGS(ls_pooling_call);
 
-/* LS_ERR_INPUT where a window has no pixel, or numbers are too large. */
+/* Checks the windows and channels; the padding must be less than the kernel, so that no window is without pixels. */
 ls_status ls_pooling_check(const ls_pooling_call *call);
 
 /* Batch norm over ghost groups of images, channels last. A tensor is [image][pixel][channel]; `ghost` consecutive
@@ -245,7 +256,7 @@ ls_status ls_pooling_check(const ls_pooling_call *call);
     X(OUT, float, sums, LS_WHOLE)
 LS_DECLARE_ARGS(ls_batch_norm_call);
 
-/* LS_ERR_INPUT where images, pixels, channels and ghost batches make no sense. */
+/* Checks that sizes are at least 1, and that the images are whole ghost groups. */
 ls_status ls_batch_norm_check(const ls_batch_norm_call *call);
 
 /* ---- dropout ----------------------------------------------------------------------------------------------------- */
@@ -264,15 +275,16 @@ typedef struct ls_drop {
     size_t together, gap;
 } ls_drop;
 
-/* Of the probability 0 ≤ p < 1 to be dropped. */
+/* Return the threshold and the scale (1 / (1 − p), rounded to fp32) of the probability 0 ≤ p < 1 to be dropped. */
 static inline uint32_t ls_dropout_threshold(double p) { return (uint32_t)(p * 0x1p32); }
 static inline float ls_dropout_scale(double p) { return (float)(1.0 / (1.0 - p)); }
 
+/* Sets the threshold and the scale of *drop for this probability to be dropped. */
 static inline void ls_drop_set_rate(ls_drop *drop, double p) {
     drop->threshold = ls_dropout_threshold(p);
     drop->scale = ls_dropout_scale(p);
 }
-/* Row r of the call, in the batch. */
+/* Returns the number in the batch of row r of the call. */
 static inline uint64_t ls_drop_row(const ls_drop *drop, size_t r) {
     return drop->first + r + (drop->gap ? r / drop->together * drop->gap : 0);
 }
@@ -499,7 +511,7 @@ LS_DECLARE_ARGS(ls_rope_call);
     X(VALUE, float, g) /* the power of two with which backward starts */
 LS_DECLARE_ARGS(ls_loss_call);
 
-/* LS_ERR_INPUT where the types of z and dz do not go together. */
+/* Checks the types of z and dz: 16-bit logits need a dz of their own type. A NULL dz is not checked. */
 ls_status ls_check_loss(const ls_loss_call *call);
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
@@ -639,7 +651,8 @@ enum { LS_CHECK_BLOCK = 2048 };
     X(OUT, uint64_t, damage, LS_WHOLE)
 LS_DECLARE_ARGS(ls_update_check);
 
-/* Sums of a tensor's blocks. A device may keep two sums of a block where elements of it go to two sums of state. */
+/* Returns how many numbers ls_update_check.sums has for a tensor of `elems` elements: two blocks more than the tensor
+ * has, because a device may keep two sums of a block whose elements go to two state sums. */
 static inline size_t ls_check_sums(size_t elems) {
     return elems > 0 ? (elems / LS_CHECK_BLOCK + 3) * (size_t)LS_STATE_TENSORS : 0;
 }
@@ -651,10 +664,12 @@ typedef struct ls_damage {
 } ls_damage;
 
 enum { LS_DAMAGE_BLOCK_BITS = 32, LS_DAMAGE_STATE_BITS = 2 };
-/* Never 0, and larger for what comes earlier in the order of names, states and blocks. */
+/* Packs a damage into a word that is never 0, and larger the earlier the damage is in the order of names, states and
+ * blocks: the maximum of many words is the first damage. */
 static inline uint64_t ls_damage_word(ls_damage d) {
     return ~((((uint64_t)d.name << LS_DAMAGE_STATE_BITS) | (uint64_t)d.state) << LS_DAMAGE_BLOCK_BITS | d.block);
 }
+/* Unpacks the word that ls_damage_word() packed. */
 static inline ls_damage ls_damage_read(uint64_t word) {
     uint64_t d = ~word;
     return (ls_damage){.name = (uint32_t)(d >> (LS_DAMAGE_BLOCK_BITS + LS_DAMAGE_STATE_BITS)),
@@ -693,11 +708,12 @@ LS_DECLARE_ARGS(ls_update_piece);
     X(PIECES, ls_update_piece, pieces, (size_t)c->count)                                                               \
     X(VALUE, int, count)
 LS_DECLARE_ARGS(ls_update_call);
-/* LS_ERR_INPUT for a copy that does not have 16 bits. */
+/* Checks that every `copy` has a 16-bit type. */
 ls_status ls_check_update(const ls_update_call *call);
 
-/* The sums of elements begin … end − 1 of a piece as pieces of their own; their number. */
 enum { LS_UPDATE_STATE_MAX = 3 * LS_STATE_TENSORS };
+/* Converts piece->sums (`once` and `rest`) to calls of state_sums for elements begin … end − 1 of the piece: fills
+ * `out` and returns how many. Sums that are NULL and moments that are absent give none; a `copy` is not counted. */
 int ls_update_state_pieces(const ls_update_piece *piece, size_t begin, size_t end,
                            ls_state_piece out[LS_UPDATE_STATE_MAX]);
 
@@ -928,8 +944,9 @@ LS_DECLARE_ARGS(ls_find_bad_call);
     X(ls_hash_blocks_call)                                                                                             \
     X(ls_find_bad_call)
 
-/* Moves a call on by `rows` rows: every tensor of rows that is there begins so many rows later. How many rows are left,
- * and what else depends on the first row's number (a position, dropout), is up to the caller. */
+/* ls_norm_call_skip_rows() and so on move a call forward by `rows` rows: every tensor of rows that is not NULL begins
+ * so many rows later. The caller adjusts how many rows are left and what depends on the first row's number (a position,
+ * dropout). */
 #define LS_ROW_CALLS(X)                                                                                                \
     X(ls_batch_norm_call)                                                                                              \
     X(ls_dropout_call)                                                                                                 \

@@ -10,8 +10,8 @@
 
 static const char cuda[] = "cuda";
 
-/* "cuda:7" is 7, "cuda" is −1, others are −2. */
-static int number_of(const char *name) {
+/* Parses the name of a GPU: returns 7 for "cuda:7", −1 for "cuda", −2 for any other name. */
+static int gpu_number(const char *name) {
     enum { GPUS_MAX = 1024 };
     if (strcmp(name, cuda) == 0) return -1;
     if (strncmp(name, "cuda:", sizeof cuda) != 0 || name[sizeof cuda] < '0' || name[sizeof cuda] > '9') return -2;
@@ -20,7 +20,7 @@ static int number_of(const char *name) {
     return *end == '\0' && number < GPUS_MAX ? (int)number : -2;
 }
 
-bool ls_device_is_gpu(const char *name) { return name && number_of(name) >= -1; }
+bool ls_device_is_gpu(const char *name) { return name && gpu_number(name) >= -1; }
 
 ls_status (*ls_device_fake)(ls_device **out);
 
@@ -28,12 +28,12 @@ static bool is_fake(const char *name) { return ls_device_fake && strcmp(name, "f
 
 bool ls_device_is_apart(const char *name) { return name && (ls_device_is_gpu(name) || is_fake(name)); }
 
-static ls_status refuse(const char *name) {
+static ls_status refuse_name(const char *name) {
     return ls_fail(LS_ERR_INPUT,
                    "no device is called %.40s; choose auto, cpu, cuda or cuda:N, N the number of a GPU from 0", name);
 }
 
-static ls_status open_in_turn(int local, ls_device **out) {
+static ls_status open_gpu_in_turn(int local, ls_device **out) {
     int count;
     LS_TRY(ls_cuda_count(&count));
     return ls_device_open_cuda(local % count, out);
@@ -43,9 +43,9 @@ ls_status ls_device_open_named(const char *name, int local, ls_device **out) {
     *out = NULL;
     if (strcmp(name, "cpu") == 0) return LS_OK;
     if (is_fake(name)) return ls_device_fake(out);
-    int number = number_of(name);
-    if (number < -1) return refuse(name);
-    return number < 0 ? open_in_turn(local, out) : ls_device_open_cuda(number, out);
+    int number = gpu_number(name);
+    if (number < -1) return refuse_name(name);
+    return number < 0 ? open_gpu_in_turn(local, out) : ls_device_open_cuda(number, out);
 }
 
 ls_status ls_device_open_dry(const char *name, size_t *align, ls_device **dry) {
@@ -57,9 +57,7 @@ ls_status ls_device_open_dry(const char *name, size_t *align, ls_device **dry) {
     return LS_OK;
 }
 
-/* ---- auto -------------------------------------------------------------------------------------------------------- */
-
-/* Of the survey with most GPUs tried so far. */
+/* The answer of the survey that tried the most GPUs (`opened`) so far; kept for the life of the process. */
 static struct {
     bool done;
     int opened;
@@ -68,7 +66,8 @@ static struct {
     ls_gpu_survey survey;
 } known;
 
-static void look(int workers) {
+/* Fills `known` by a survey that tries the first `workers` GPUs, unless an earlier one tried as many. */
+static void survey_gpus(int workers) {
     if (known.done && (workers <= known.opened || known.survey.count <= known.opened)) return;
     known.status = ls_cuda_survey(workers, &known.survey);
     known.opened = workers;
@@ -76,7 +75,7 @@ static void look(int workers) {
     (void)snprintf(known.message, sizeof known.message, "%s", known.status == LS_OK ? "" : ls_status_message());
 }
 
-static void tell_gpus(ls_device_choice *out, int workers) {
+static void describe_gpus(ls_device_choice *out, int workers) {
     const ls_gpu *gpu = known.survey.gpu;
     int used = workers < known.survey.count ? workers : known.survey.count;
     (void)snprintf(out->about, sizeof out->about, "%d × %s, %zu GiB, compute capability %d.%d (--device auto; %s)",
@@ -84,8 +83,8 @@ static void tell_gpus(ls_device_choice *out, int workers) {
                    gpu->kernels == LS_GPU_KERNELS_BUILT_IN ? "kernels built in" : "kernels compiled by NVRTC");
 }
 
-/* Whether all GPUs that were found have it, or GPU `number`. */
-static bool have_hgmma(int number) {
+/* Returns whether GPU `number` has the matrix unit hgmma; −1: whether all GPUs that were found have it. */
+static bool gpus_have_hgmma(int number) {
     const ls_gpu_survey *s = &known.survey;
     int first = number < 0 ? 0 : number, end = number < 0 ? s->count : number + 1;
     if (end > LS_GPUS_LISTED) end = LS_GPUS_LISTED;
@@ -97,26 +96,26 @@ static bool have_hgmma(int number) {
 ls_unit ls_device_default_unit(const char *name) {
     bool is_auto = strcmp(name, "auto") == 0;
     if ((!is_auto && !ls_device_is_gpu(name)) || (is_auto && !ls_cuda_is_installed())) return LS_UNIT_CHAIN;
-    look(is_auto ? 1 : 0);
+    survey_gpus(is_auto ? 1 : 0);
     if (known.status != LS_OK) return is_auto ? LS_UNIT_CHAIN : LS_UNIT_HGMMA;
-    return have_hgmma(is_auto ? -1 : number_of(name)) ? LS_UNIT_HGMMA : LS_UNIT_CHAIN;
+    return gpus_have_hgmma(is_auto ? -1 : gpu_number(name)) ? LS_UNIT_HGMMA : LS_UNIT_CHAIN;
 }
 
 static void choose_auto(int workers, ls_unit unit, ls_device_choice *out) {
     (void)snprintf(out->name, sizeof out->name, "cpu");
     if (!ls_cuda_is_installed()) return;
-    look(workers);
+    survey_gpus(workers);
     if (known.status != LS_OK) {
         if (!known.survey.none) (void)snprintf(out->about, sizeof out->about, "CPU, not a GPU: %s", known.message);
         return;
     }
-    if (unit != LS_UNIT_CHAIN && (unit != LS_UNIT_HGMMA || !have_hgmma(-1))) {
+    if (unit != LS_UNIT_CHAIN && (unit != LS_UNIT_HGMMA || !gpus_have_hgmma(-1))) {
         (void)snprintf(out->about, sizeof out->about, "CPU, not a GPU: GPUs have no matrix unit %s",
                        ls_unit_name(unit));
         return;
     }
     (void)snprintf(out->name, sizeof out->name, "%s", cuda);
-    tell_gpus(out, workers);
+    describe_gpus(out, workers);
 }
 
 ls_status ls_device_choose(const char *name, int workers, ls_unit unit, ls_device_choice *out) {
@@ -125,15 +124,15 @@ ls_status ls_device_choose(const char *name, int workers, ls_unit unit, ls_devic
         choose_auto(workers, unit, out);
         return LS_OK;
     }
-    if (strcmp(name, "cpu") != 0 && !ls_device_is_apart(name)) return refuse(name);
+    if (strcmp(name, "cpu") != 0 && !ls_device_is_apart(name)) return refuse_name(name);
     (void)snprintf(out->name, sizeof out->name, "%s", name);
     return LS_OK;
 }
 
 ls_status ls_device_prepare(const char *name, ls_unit unit, void (*tell)(void *ctx, const char *text), void *ctx) {
     if (!ls_device_is_gpu(name)) return LS_OK;
-    look(0);
-    int number = number_of(name), first = number < 0 ? 0 : number;
+    survey_gpus(0);
+    int number = gpu_number(name), first = number < 0 ? 0 : number;
     int end = number < 0 ? known.survey.count : number + 1;
     if (known.status != LS_OK || end > known.survey.count) return LS_OK;
     if (end > LS_GPUS_LISTED) end = LS_GPUS_LISTED;

@@ -4,7 +4,7 @@
  *     weight_grad    dw[c_out][taps]     = dy transposed · patches of x
  *     input_grad     dx[pixel][c_in]     = patches of dy · w, in a phase for each remainder of a pixel by the stride
  *
- * With a stride only every so manieth tap reaches a pixel. The pixels of one phase have the same taps, so a phase is a
+ * With stride s only every s-th tap reaches a pixel. The pixels of one phase have the same taps, so a phase is a
  * plain matmul, whose rows lie apart in dx. */
 #include "device/conv.h"
 
@@ -14,7 +14,7 @@ static size_t positions_of(const ls_conv_call *c) {
     return c->images * ls_window_rows(&c->window, c->height) * ls_window_columns(&c->window, c->width);
 }
 
-static ls_status check(const ls_conv_call *c) {
+static ls_status check_conv(const ls_conv_call *c) {
     LS_TRY(ls_window_check(&c->window, c->height, c->width));
     if (c->c_in < 1 || c->c_in > LS_SIDE_MAX || c->c_out < 1 || c->c_out > LS_SIDE_MAX)
         return ls_fail(LS_ERR_INPUT, "a convolution from %zu to %zu channels; both must be between 1 and %d", c->c_in,
@@ -22,12 +22,13 @@ static ls_status check(const ls_conv_call *c) {
     return LS_OK;
 }
 
-/* A pixel for a pixel: the image itself is the matrix of patches. */
-static bool is_plain(const ls_conv_call *c) {
+/* Returns whether the image itself is the matrix of patches: a window of one pixel, stride 1, no padding. */
+static bool is_pointwise(const ls_conv_call *c) {
     const ls_window *w = &c->window;
     return taps_of(c) == 1 && w->stride_y == 1 && w->stride_x == 1 && w->pad_y == 0 && w->pad_x == 0;
 }
 
+/* Describes x as a matrix of patches, one row per window (ls_gemm_patches). */
 static ls_gemm_patches patches_of(const ls_conv_call *c) {
     const ls_window *w = &c->window;
     return (ls_gemm_patches){.height = c->height,
@@ -47,13 +48,13 @@ static ls_gemm_patches patches_of(const ls_conv_call *c) {
 
 LS_ASSERT_ARGS(ls_conv_call, 18);
 ls_status ls_conv_forward(ls_device *device, const ls_conv_call *c) {
-    LS_TRY(check(c));
+    LS_TRY(check_conv(c));
     ls_gemm_patches patches = patches_of(c);
     size_t k = taps_of(c) * c->c_in;
     ls_gemm g = {.form = LS_GEMM_NT, .m = positions_of(c), .n = c->c_out, .k = k};
     g.a = c->x;
     g.lda = c->c_in;
-    g.patches = is_plain(c) ? NULL : &patches;
+    g.patches = is_pointwise(c) ? NULL : &patches;
     g.b = c->w;
     g.ldb = k;
     g.c = c->y;
@@ -61,8 +62,6 @@ ls_status ls_conv_forward(ls_device *device, const ls_conv_call *c) {
     g.bias = c->bias;
     return device->ops->gemm(device, &g);
 }
-
-/* ---- gradient of the weights ------------------------------------------------------------------------------------- */
 
 static ls_status check_groups(const ls_conv_call *c) {
     if (c->slices < 0 || c->slices > LS_GEMM_SLICES_MAX || c->siblings < 0 || c->siblings > LS_GEMM_SIBLINGS_MAX)
@@ -82,7 +81,7 @@ static ls_status check_groups(const ls_conv_call *c) {
 }
 
 ls_status ls_conv_weight_grad(ls_device *device, const ls_conv_call *c) {
-    LS_TRY(check(c));
+    LS_TRY(check_conv(c));
     LS_TRY(check_groups(c));
     ls_gemm_patches patches = patches_of(c);
     size_t n = taps_of(c) * c->c_in;
@@ -91,7 +90,7 @@ ls_status ls_conv_weight_grad(ls_device *device, const ls_conv_call *c) {
     g.lda = c->c_out;
     g.b = c->x;
     g.ldb = c->c_in;
-    g.patches = is_plain(c) ? NULL : &patches;
+    g.patches = is_pointwise(c) ? NULL : &patches;
     g.c = c->dw;
     g.ldc = n;
     g.slices = c->slices;
@@ -103,10 +102,8 @@ ls_status ls_conv_weight_grad(ls_device *device, const ls_conv_call *c) {
     return device->ops->gemm(device, &g);
 }
 
-/* ---- gradient of the input --------------------------------------------------------------------------------------- */
-
-/* One direction of a phase: pixels phase, phase + stride, …; taps tap0, tap0 + stride, … reach them, the first tap of
- * the first pixel from window `first`. */
+/* One direction of a phase: its pixels are phase, phase + stride, …; the taps tap0, tap0 + stride, … read them. Tap
+ * tap0 reads the first of these pixels as part of window `first`. */
 typedef struct side {
     size_t pixels, taps, tap0;
     ptrdiff_t first;
@@ -120,6 +117,7 @@ static side side_of(size_t size, size_t kernel, size_t stride, size_t pad, size_
     return s;
 }
 
+/* Computes the pixels of one phase of dx: +0 if no tap reaches them. */
 static ls_status run_phase(ls_device *device, const ls_conv_call *c, size_t phase_y, size_t phase_x) {
     const ls_window *w = &c->window;
     side y = side_of(c->height, w->kernel_y, w->stride_y, w->pad_y, phase_y);
@@ -147,7 +145,7 @@ static ls_status run_phase(ls_device *device, const ls_conv_call *c, size_t phas
     g.k = y.taps * x.taps * c->c_out;
     g.a = c->dy;
     g.lda = c->c_out;
-    g.patches = is_plain(c) ? NULL : &patches;
+    g.patches = is_pointwise(c) ? NULL : &patches;
     g.b = c->w + (g.k ? (y.tap0 * w->kernel_x + x.tap0) * c->c_in : 0);
     g.ldb = c->c_in;
     g.b_rows = taps_of(c) == 1 ? NULL : &weights;
@@ -158,7 +156,7 @@ static ls_status run_phase(ls_device *device, const ls_conv_call *c, size_t phas
 }
 
 ls_status ls_conv_input_grad(ls_device *device, const ls_conv_call *c) {
-    LS_TRY(check(c));
+    LS_TRY(check_conv(c));
     for (size_t y = 0; y < c->window.stride_y && y < c->height; y++)
         for (size_t x = 0; x < c->window.stride_x && x < c->width; x++) LS_TRY(run_phase(device, c, y, x));
     return LS_OK;

@@ -1,4 +1,7 @@
-/* conv.h: convolutions by the matmul of a device, for its table of operations. */
+/* conv.h: convolutions by the matmul of a device, for its table of operations.
+ *
+ * ls_conv_call (calls.h) says what each reads and writes. They allocate nothing. LS_ERR_INPUT for a shape, or for
+ * groups of a weight gradient, that make no sense; other errors are those of the matmul. */
 #ifndef LS_DEVICE_CONV_H
 #define LS_DEVICE_CONV_H
 

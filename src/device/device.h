@@ -190,20 +190,21 @@ static inline ls_status ls_device_copy_out(ls_device *device, void *host, const 
     return status;
 }
 
-/* Reads memory without waiting for the queues, for a worker that saves its state after another worker was lost: its
- * queues would wait for the lost worker forever. ls_device_rescue() waits only for the work before the last
- * ls_device_mark() on LS_QUEUE_COMPUTE, and works also after an observer has ended a wait. The caller guarantees that
- * later work does not change the memory. */
+/* Marks the present end of LS_QUEUE_COMPUTE, whatever the current queue: what ls_device_rescue() waits for. */
 static inline ls_status ls_device_mark(ls_device *device) {
     return device->calls->mark ? device->calls->mark(device) : LS_OK;
 }
+/* Returns whether ls_device_rescue() may be called. False for host memory, which can be read directly. */
 static inline bool ls_device_rescues(const ls_device *device) { return device->calls->rescue != NULL; }
+/* Copies to the host after another worker was lost, to save this worker's state: the queues may wait for the lost
+ * worker forever, so this waits only for the work before the last mark. Works also after an observer has ended a wait.
+ * The caller guarantees that later work does not change the memory. */
 static inline ls_status ls_device_rescue(ls_device *device, void *host, const void *from, size_t bytes) {
     return device->calls->rescue(device, host, from, bytes);
 }
 
-/* Allocates host memory to which ls_device_copy_out() is fastest (pinned memory on GPUs). The caller frees it on the
- * same device with the same number of bytes. */
+/* Allocates host memory to which ls_device_copy_out() is fastest: pinned memory on GPUs, at most four blocks of it. The
+ * caller frees it on the same device with the same number of bytes. */
 static inline ls_status ls_device_host_alloc(ls_device *device, size_t bytes, void **out) {
     if (device->calls->host_alloc && bytes > 0) return device->calls->host_alloc(device, bytes, out);
     return ls_pages_alloc(bytes, out);
@@ -225,8 +226,8 @@ static inline ls_status ls_device_fill(ls_device *device, void *to, unsigned cha
     return device->calls->fill(device, to, byte, bytes);
 }
 
-/* Lends the device a piece of its own memory as scratch for operations on LS_QUEUE_COMPUTE. Scratch that is not lent is
- * allocated when an operation needs it. While one piece is lent, another is ignored. */
+/* Lends the device a piece of its own memory as scratch for operations on LS_QUEUE_COMPUTE. An operation that needs
+ * more than is lent allocates it. While one piece is lent, another is ignored. */
 static inline void ls_device_lend(ls_device *device, void *memory, size_t bytes) {
     if (device->calls->lend) device->calls->lend(device, memory, bytes);
 }
@@ -235,20 +236,20 @@ static inline void ls_device_take_back(ls_device *device, const void *memory) {
     if (device->calls->take_back) device->calls->take_back(device, memory);
 }
 
-/* ls_device_has_usage() returns whether the device has memory other than the host's; ls_device_get_usage() then reports
- * how it is used. */
+/* Returns whether the device has memory other than the host's. */
 static inline bool ls_device_has_usage(const ls_device *device) { return device->calls->usage != NULL; }
+/* Reports how the device's memory is used. To be called only if ls_device_has_usage(). */
 static inline ls_status ls_device_get_usage(ls_device *device, ls_device_usage *out) {
     return device->calls->usage(device, out);
 }
 
-/* Makes operations use other instructions or kernels, which give the same bits; an audit so detects a hardware unit
+/* Switches operations to other instructions or kernels, which give the same bits; an audit so detects a hardware unit
  * that computes wrongly. False: back to the usual ones. */
 static inline ls_status ls_device_compute_otherwise(ls_device *device, bool otherwise) {
     return device->calls->compute_otherwise ? device->calls->compute_otherwise(device, otherwise) : LS_OK;
 }
 
-/* Makes the device launch operations together as graphs, if it can. The bits do not change. */
+/* Switches the batching of launches into CUDA graphs on or off, on a device that has them; waits for all queues. */
 static inline ls_status ls_device_use_graphs(ls_device *device, ls_graphs how) {
     return device->calls->use_graphs ? device->calls->use_graphs(device, how) : LS_OK;
 }
@@ -294,7 +295,8 @@ static inline ls_status ls_device_share(ls_device *device, void *memory, ls_memo
     return device->calls->share(device, memory, out);
 }
 
-/* Maps the memory of another worker. *out is its address on this device until ls_device_close(). */
+/* Maps the memory of another worker. *out is its address on this device until ls_device_close(), which waits for all
+ * queues first and does nothing for NULL. */
 static inline ls_status ls_device_open(ls_device *device, const ls_memory_handle *handle, void **out) {
     return device->calls->open(device, handle, out);
 }
@@ -317,7 +319,7 @@ static inline ls_status ls_device_await(ls_device *device, const uint64_t *count
 /* Returns whether the device can open links to devices of other machines. */
 static inline bool ls_device_links(const ls_device *device) { return device->calls->link_open != NULL; }
 
-/* Returns in *out, without waiting, whether all work before the event is done. */
+/* Sets *out to whether all work before the event is done, without waiting. */
 static inline ls_status ls_device_passed(ls_device *device, ls_event event, bool *out) {
     return device->calls->passed(device, event, out);
 }
@@ -334,7 +336,7 @@ static inline ls_status ls_device_link_open(ls_device *device, const ls_link_id 
     return device->calls->link_open(device, id, member, members, out);
 }
 
-/* Returns in *out whether the last call on the link has completed. Fails if the link has failed since. */
+/* Sets *out to whether the last call on the link has completed. Fails if the link has failed since. */
 static inline ls_status ls_device_link_settled(ls_device *device, ls_link *link, bool *out) {
     return device->calls->link_settled(device, link, out);
 }

@@ -1,11 +1,10 @@
-/* dry.c: memory without memory. */
+/* dry.c: the calls of a dry device. */
 #include "device/dry.h"
 
 #include <string.h>
 #include <sys/mman.h>
 
-/* A page in front of it holds the number of bytes. */
-enum { PAGE_BYTES = 4096 };
+enum { PAGE_BYTES = 4096 }; /* a page in front of each allocation holds the number of bytes that are mapped */
 
 static ls_status alloc_space(ls_device *device, size_t bytes, void **out) {
     (void)device;

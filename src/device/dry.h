@@ -5,7 +5,7 @@
 #include "device/device.h"
 
 /* Allocations reserve address space that must not be accessed. Copies and fills do nothing; copies to the host give
- * zeros. / */
+ * zeros. Events and waits succeed at once. */
 extern const ls_device_calls ls_dry_calls;
 
 #endif

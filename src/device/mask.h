@@ -27,13 +27,15 @@ typedef struct ls_positions {
     size_t begin, end;
 } ls_positions;
 
+/* Returns whether there is no window: a query sees all keys up to itself. */
 static inline bool ls_mask_is_causal(ls_mask m) { return m.window == 0; }
 
+/* Returns the first key that the query sees. */
 static inline size_t ls_mask_first_key(ls_mask m, size_t query) {
     return m.window > 0 && query >= m.window ? query - m.window + 1 : 0;
 }
 
-/* One behind the last of T queries that see the key. */
+/* Returns one more than the last of T queries that sees the key; key < T. */
 static inline size_t ls_mask_end_query(ls_mask m, size_t key, size_t T) {
     return m.window > 0 && T - key > m.window ? key + m.window : T;
 }
@@ -42,7 +44,7 @@ static inline bool ls_mask_sees(ls_mask m, size_t query, size_t key) {
     return key <= query && key >= ls_mask_first_key(m, query);
 }
 
-/* Keys that one of the queries sees, and keys that all of them see. */
+/* Return the keys that at least one of the queries sees, and the keys that all of them see. `queries` is not empty. */
 static inline ls_positions ls_mask_keys(ls_mask m, ls_positions queries) {
     return (ls_positions){ls_mask_first_key(m, queries.begin), queries.end};
 }
@@ -50,7 +52,7 @@ static inline ls_positions ls_mask_shared_keys(ls_mask m, ls_positions queries) 
     return (ls_positions){ls_mask_first_key(m, queries.end - 1), queries.begin + 1};
 }
 
-/* Of T queries, those that see one of the keys, and those that see all of them. */
+/* Return those of T queries that see at least one of the keys, and those that see all. `keys` is not empty. */
 static inline ls_positions ls_mask_queries(ls_mask m, ls_positions keys, size_t T) {
     return (ls_positions){keys.begin, ls_mask_end_query(m, keys.end - 1, T)};
 }
@@ -58,7 +60,7 @@ static inline ls_positions ls_mask_shared_queries(ls_mask m, ls_positions keys, 
     return (ls_positions){keys.end - 1, ls_mask_end_query(m, keys.begin, T)};
 }
 
-/* How much of a block of pairs is seen. */
+/* How much of a block of pairs of query and key is seen: none, some or all. */
 typedef enum ls_mask_cover { LS_MASK_EMPTY, LS_MASK_PARTIAL, LS_MASK_FULL } ls_mask_cover;
 static inline ls_mask_cover ls_mask_cover_of(ls_mask m, ls_positions queries, ls_positions keys) {
     ls_positions some = ls_mask_keys(m, queries), all = ls_mask_shared_keys(m, queries);
@@ -66,7 +68,7 @@ static inline ls_mask_cover ls_mask_cover_of(ls_mask m, ls_positions queries, ls
     return keys.begin >= all.begin && keys.end <= all.end ? LS_MASK_FULL : LS_MASK_PARTIAL;
 }
 
-/* Pairs of T queries and the keys that they see. */
+/* Returns the number of pairs of one of T queries and a key that it sees. */
 static inline double ls_mask_pairs(ls_mask m, size_t T) {
     double all = (double)T * ((double)T + 1) / 2, unseen = m.window > 0 && T > m.window ? (double)(T - m.window) : 0;
     return all - unseen * (unseen + 1) / 2;

@@ -7,9 +7,10 @@
  * 16-bit tensors are widened as they are read and rounded once as they are written; all arithmetic is fp32.
  * LS_ERR_INPUT for a type that is neither LS_F32 nor LS_BF16 nor LS_F16.
  *
- * Ids and targets are not checked here: whoever reads data checks it. Every operation may fail with LS_ERR_RESOURCE,
- * when the device has no memory for its scratch; scratch beyond what was lent to the device grows with the largest
- * operation so far and stays. */
+ * An operation goes to the current queue of the device and may still run when it returns (device.h). Ids and targets
+ * are not checked here but by the code that reads data. Every operation may fail with LS_ERR_RESOURCE, when the device
+ * has no memory for its scratch; scratch beyond what was lent to the device grows with the largest operation so far and
+ * stays. */
 #ifndef LS_DEVICE_OPS_H
 #define LS_DEVICE_OPS_H
 
@@ -86,14 +87,14 @@ typedef struct ls_ops {
 #define LS_OP_MEMBER(name, call_type) ls_status (*name)(ls_device * device, const call_type *call);
     LS_OPS(LS_OP_MEMBER)
 #undef LS_OP_MEMBER
-    /* Whether gemm takes this call with its `end`. */
+    /* Returns whether gemm takes this call with its epilogue (`end`). If not, the caller runs the activation itself. */
     bool (*gemm_ends)(ls_device *device, const ls_gemm *call);
-    /* Operations a second that it could reach at best with this unit (LS_UNIT_CHAIN: in fp32), measured now in a few
-     * hundredths of a second; 0: not known. */
+    /* Measures, in a few hundredths of a second, the most FLOP/s that the device reaches with this unit (LS_UNIT_CHAIN:
+     * in fp32). 0: not known. */
     double (*peak_flops_s)(ls_device *device, ls_unit unit);
 } ls_ops;
 
-/* gemm_ends of a device that takes none. */
+/* Returns false: gemm_ends of a device that has no epilogues. */
 static inline bool ls_gemm_ends_never(ls_device *device, const ls_gemm *call) {
     (void)device, (void)call;
     return false;

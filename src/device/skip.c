@@ -1,4 +1,4 @@
-/* skip.c: the operations of a worker that has given up a pass (device/skip.h). */
+/* skip.c: one function per operation, made from LS_OPS. */
 #include "device/skip.h"
 
 #define LS_OP_SKIPPED(name, call_type)                                                                                 \

@@ -18,7 +18,7 @@
 #define HALF_PI_1 0x1.921fb54442d18p+0
 #define HALF_PI_2 0x1.1a62633145c07p-54
 #define HALF_PI_3 (-0x1.f1976b7ed8fbcp-110)
-/* Adding and subtracting it rounds to an integer. */
+/* Adding and subtracting it rounds a double to an integer. */
 #define MAGIC 0x1.8p52
 
 typedef struct pair {
@@ -40,13 +40,13 @@ static uint64_t to_bits(double value) {
 static double quiet_nan(void) { return from_bits(0x7FF8000000000000u); }
 static double infinity(void) { return from_bits(0x7FF0000000000000u); }
 
-/* a + b as a pair, where a is zero or not smaller than b. */
+/* Returns a + b as a pair, exactly; |a| ≥ |b|, or a is zero. */
 static pair sum_pair(double a, double b) {
     double sum = a + b;
     return (pair){sum, b - (sum - a)};
 }
 
-/* c[0] + c[1]*x + ... + c[n-1]*x^(n-1) by Horner's rule. */
+/* Evaluates the polynomial c[0] + c[1]*x + ... + c[n-1]*x^(n-1). */
 static double horner(const double *c, int n, double x) {
     double p = c[n - 1];
     for (int i = n - 2; i >= 0; i--) p = fma(p, x, c[i]);
@@ -55,7 +55,7 @@ static double horner(const double *c, int n, double x) {
 
 /* ---- exp --------------------------------------------------------------------------------------------------------- */
 
-/* e^(high + low) for a high from -746 to 710. */
+/* Returns e^(high + low) for a high from -746 to 710. */
 static double exp_pair(double high, double low) {
     static const double c[] = {0x1p-1,
                                0x1.555555555555bp-3,
@@ -106,8 +106,8 @@ double ls_tanh_f64(double x) {
 
 /* ---- log --------------------------------------------------------------------------------------------------------- */
 
-/* x = m * 2^k with m from sqrt(1/2) to sqrt(2), for positive finite x. */
-static double scale(double x, double *k) {
+/* Splits a positive finite x into m * 2^k; returns m, from sqrt(1/2) to sqrt(2). */
+static double split_exponent(double x, double *k) {
     double shift = 0.0;
     if (x < 0x1p-1022) {
         x *= 0x1p54;
@@ -125,19 +125,20 @@ double ls_log_f64(double x) {
     if (x != x || x < 0.0) return quiet_nan();
     if (x == 0.0) return -infinity();
     if (x == infinity()) return x;
-    double k, f = scale(x, &k) - 1.0;
+    double k, f = split_exponent(x, &k) - 1.0;
     double s = f / (2.0 + f), z = s * s;
     double low = fma(-s, f - z * horner(c, 8, z), k * LN2_REST);
     pair sum = sum_pair(k * LN2_SHORT, f);
     return sum.high + (sum.low + low);
 }
 
-/* log(x) with about 64 bits, for positive finite x: k*ln2 + s*(2 + z*(2/3 + z*p(z))), s = (m-1)/(m+1), z = s^2. */
+/* Returns log(x) with about 64 bits, for positive finite x: k*ln2 + s*(2 + z*(2/3 + z*p(z))), s = (m-1)/(m+1), z = s^2.
+ */
 static pair log_pair(double x) {
     static const double c[] = {0x1.999999999999ap-2, 0x1.249249249246fp-2, 0x1.c71c71c72276fp-3,
                                0x1.745d17417ee97p-3, 0x1.3b13b311d28f2p-3, 0x1.11109444a053bp-3,
                                0x1.e20b84efd4c98p-4, 0x1.aaeb82bca7aa5p-4, 0x1.c31f43a721ae8p-4};
-    double k, m = scale(x, &k), f = m - 1.0;
+    double k, m = split_exponent(x, &k), f = m - 1.0;
     pair d = m > 1.0 ? sum_pair(m, 1.0) : sum_pair(1.0, m);
     double s = f / d.high, s_low = (fma(-s, d.high, f) - s * d.low) / d.high;
     double z = s * s, z_low = fma(s, s, -z) + 2.0 * s * s_low;
@@ -176,16 +177,15 @@ static const uint64_t two_over_pi[] = {
 
 __extension__ typedef unsigned __int128 wide;
 
-/* 64 bits of 2/pi, the first with weight 2^-(at - 63). */
+/* Returns 64 bits of 2/pi, the first with weight 2^-(at - 63). */
 static uint64_t bits_of_two_over_pi(int at) {
     int word = at / 64, shift = at % 64;
     if (shift == 0) return two_over_pi[word];
     return two_over_pi[word] << shift | two_over_pi[word + 1] >> (64 - shift);
 }
 
-/* Returns the remainder of u >= 2^20 by pi/2, from -pi/4 to pi/4, and the quotient modulo 4. Of u * 2/pi = mantissa *
- * 2^e
- * * 2/pi only bits of weight 2 and below matter; 192 of them leave an error below 2^-137, and no double comes closer to
+/* Returns the remainder of u >= 2^20 by pi/2, from -pi/4 to pi/4, and sets *quarter to the quotient modulo 4. Only the
+ * bits of u * 2/pi of weight 2 and below matter; 192 of them leave an error below 2^-137, and no double comes closer to
  * a multiple of pi/2 than 2^-62. */
 static pair remainder_wide(double u, unsigned *quarter) {
     uint64_t bits = to_bits(u), mantissa = (bits & 0xFFFFFFFFFFFFFu) | 0x10000000000000u;
@@ -219,7 +219,8 @@ static pair remainder_wide(double u, unsigned *quarter) {
     return down ? (pair){-out.high, -out.low} : out;
 }
 
-/* The same for any u >= 0: three parts of pi/2 are enough while the quotient has at most 20 bits. */
+/* Returns the remainder of any u >= 0 by pi/2; *quarter is right modulo 4. Below 2^20 three parts of pi/2 are enough,
+ * because the quotient has at most 20 bits. */
 static pair remainder_of(double u, unsigned *quarter) {
     if (u >= 0x1p20) return remainder_wide(u, quarter);
     double n = fma(u, TWO_OVER_PI, MAGIC) - MAGIC;
@@ -245,6 +246,7 @@ static double cos_of(pair r) {
     return top.high + (top.low + fma(s * s, horner(c, 6, s), -(r.high * r.low)));
 }
 
+/* Returns the sine of r + quarter * pi/2. */
 static double sin_of_quarter(pair r, unsigned quarter) {
     double y = quarter & 1u ? cos_of(r) : sin_of(r);
     return quarter & 2u ? -y : y;

@@ -8,15 +8,17 @@
 #ifndef LS_NUMERICS_ELEMENTARY_H
 #define LS_NUMERICS_ELEMENTARY_H
 
-/* Subnormal results are kept. */
+/* Returns e^x. Subnormal results are kept. */
 double ls_exp_f64(double x);
-/* NaN below zero, -inf of either zero. */
+/* Returns the natural logarithm: NaN below zero, -inf of either zero. */
 double ls_log_f64(double x);
-/* Any finite x, however large; NaN of infinities. */
+/* Return sine and cosine of x radians, however large a finite x is; NaN of infinities. */
 double ls_sin_f64(double x);
 double ls_cos_f64(double x);
+/* Returns the hyperbolic tangent; it keeps -0. */
 double ls_tanh_f64(double x);
-/* x^y for x >= 0, either zero being zero; NaN below zero. x^0 and 1^y are 1, whatever the other is. */
+/* Returns x^y for x >= 0, either zero being zero; NaN below zero. x^0 and 1^y are 1, whatever the other is, even NaN.
+ */
 double ls_pow_f64(double x, double y);
 
 #endif

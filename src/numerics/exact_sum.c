@@ -17,7 +17,7 @@ enum { TOP = LS_EXACT_LIMBS - 1, LIMB_BITS = 32, BIAS = 1074, FRACTION_BITS = 52
 
 void ls_exact_sum_clear(ls_exact_sum *sum) { memset(sum, 0, sizeof *sum); }
 
-/* Turns limb[0 … TOP] into digits of 32 bits, the highest with sign. */
+/* Turns limb[0 … TOP] into digits of 32 bits; only the highest keeps a sign. */
 static void propagate_carries(int64_t *limb) {
     int64_t carry = 0;
     for (int i = 0; i < TOP; i++) {
@@ -71,7 +71,7 @@ void ls_exact_sum_merge(ls_exact_sum *into, ls_exact_sum *from) {
     ls_exact_sum_settle(into);
 }
 
-/* Bits at … at+63 of a settled, non-negative sum; bits below 0 do not occur, those above the top are 0. */
+/* Returns bits at … at+63 of a settled, non-negative sum; at ≥ 0, and bits above the top are 0. */
 static uint64_t bits_at(const int64_t *limb, int at) {
     int first = at / LIMB_BITS, shift = at % LIMB_BITS;
     uint64_t digit[3];
@@ -80,7 +80,7 @@ static uint64_t bits_at(const int64_t *limb, int at) {
     return shift == 0 ? low : low >> shift | digit[2] << (2 * LIMB_BITS - shift);
 }
 
-/* Whether any bit below `end` is set. */
+/* Returns whether any bit below `end` is set. */
 static bool any_below(const int64_t *limb, int end) {
     int whole = end / LIMB_BITS;
     for (int i = 0; i < whole; i++)
@@ -88,13 +88,14 @@ static bool any_below(const int64_t *limb, int end) {
     return ((uint64_t)limb[whole] & ((UINT64_C(1) << (end % LIMB_BITS)) - 1)) != 0;
 }
 
-/* The number of the highest bit that is set, −1 for none. */
+/* Returns the number of the highest bit that is set, −1 for none. */
 static int highest_bit(const int64_t *limb) {
     for (int i = TOP; i >= 0; i--)
         if (limb[i] != 0) return i * LIMB_BITS + 63 - __builtin_clzll((unsigned long long)limb[i]);
     return -1;
 }
 
+/* Rounds a settled, non-negative sum to a double, to nearest, ties to even. */
 static double round_magnitude(const int64_t *limb) {
     int highest = highest_bit(limb);
     if (highest < 0) return 0.0;
@@ -120,7 +121,7 @@ double ls_exact_sum_value(ls_exact_sum *sum) {
 
 int64_t ls_exact_sum_non_finite(const ls_exact_sum *sum) { return sum->words[LS_EXACT_LIMBS]; }
 
-/* Signed overflow is not defined in C; the sum is modulo 2^64. */
+/* Adds modulo 2^64, which signed addition does not define. */
 static int64_t add_wrapping(int64_t a, int64_t b) {
     uint64_t sum = (uint64_t)a + (uint64_t)b;
     int64_t out;

@@ -1,4 +1,5 @@
-/* exact_sum.h: sums that do not depend on the order, because only the final result is rounded (rule 8).
+/* exact_sum.h: sums that do not depend on the order, because only the final result is rounded. A sum is plain memory of
+ * the caller: nothing allocates or fails, and one thread at a time uses it.
  *
  * ls_exact_sum adds finite doubles in a fixed-point integer that spans their whole range. Bit 0 is 2^−1074; limb i has
  * the weight 2^(32·i − 1074); the highest limb takes the sign and the carries:
@@ -25,17 +26,20 @@ typedef struct ls_exact_sum {
     uint32_t unsettled;            /* numbers added since carries were last propagated */
 } ls_exact_sum;
 
+/* Makes the sum empty. */
 void ls_exact_sum_clear(ls_exact_sum *sum);
-/* Infinities and NaN are counted instead of added. */
+/* Adds x. Infinities and NaN are counted instead. */
 void ls_exact_sum_add(ls_exact_sum *sum, double x);
 void ls_exact_sum_add_many(ls_exact_sum *sum, const double *x, size_t n);
-/* Adds `from` to `into`. Settles `from`, which keeps its value. */
+/* Adds `from` to `into`, their counts of non-finite numbers too. Settles both; `from` keeps its value. */
 void ls_exact_sum_merge(ls_exact_sum *into, ls_exact_sum *from);
-/* Propagates the carries. Words must be settled before those of other workers are added; at most 2^30 sums. */
+/* Propagates the carries. Words must be settled before those of other workers are added, and again before the value of
+ * the result is compared; at most 2^30 sums may be added in between. */
 void ls_exact_sum_settle(ls_exact_sum *sum);
 /* Returns the sum of the finite numbers, rounded once to nearest, ties to even; ±infinity beyond the range; never −0.
- * Settles the sum. */
+ * Settles the sum. The caller checks ls_exact_sum_non_finite() itself. */
 double ls_exact_sum_value(ls_exact_sum *sum);
+/* Returns how many of the numbers were infinite or NaN. */
 int64_t ls_exact_sum_non_finite(const ls_exact_sum *sum);
 
 typedef struct ls_loss_sum {
@@ -44,7 +48,9 @@ typedef struct ls_loss_sum {
     int64_t bad;   /* losses that are not in the total, because they are not finite or not below 2^31 in magnitude */
 } ls_loss_sum;
 
+/* Adds a loss, rounded to a multiple of 2^−24, ties to even; counts it as bad instead if it cannot be added. */
 void ls_loss_sum_add(ls_loss_sum *sum, float loss);
+/* Adds the totals and counts of `from`. */
 void ls_loss_sum_merge(ls_loss_sum *into, const ls_loss_sum *from);
 /* Returns the mean of the losses in the total; 0 if there are none. */
 double ls_loss_sum_mean(const ls_loss_sum *sum);

@@ -1,4 +1,6 @@
-/* float16.h: 16-bit formats as integers. Conversions are exact or round to nearest even; every NaN becomes one NaN. */
+/* float16.h: bf16 and fp16 numbers as uint16_t. Conversions to fp32 are exact, those from it round to nearest even and
+ * to infinity beyond the largest number; subnormal numbers are kept; every NaN becomes the one NaN of the format, whose
+ * fp32 pattern is LS_NAN_BITS. */
 #ifndef LS_NUMERICS_FLOAT16_H
 #define LS_NUMERICS_FLOAT16_H
 
@@ -7,6 +9,7 @@
 
 #define LS_NAN_BITS 0x7FC00000u
 
+/* Reinterpret a bit pattern as a float, and a float as its pattern; a NaN keeps its bits. */
 static inline float ls_f32_from_bits(uint32_t bits) {
     float value;
     memcpy(&value, &bits, sizeof value);

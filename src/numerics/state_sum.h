@@ -18,29 +18,30 @@
 
 enum { LS_STATE_BLOCK = 1024 };
 
-/* Returns the factors a of all places in a block. */
+/* Returns the LS_STATE_BLOCK factors a, one for each place in a block. The array is static; any thread may call. */
 const uint32_t *ls_state_places(void);
 
-/* 64 bits of SplitMix64. */
+/* Mixes 64 bits, by the finalizer of SplitMix64. */
 static inline uint64_t ls_state_mix(uint64_t z) {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
 }
 
-/* Adds Σ x·a of one block, or of a part of it, with the block's factors. */
+/* Adds `total`, which is Σ x·a of block `block` of a tensor or of a part of it, times the block's factors b. */
 static inline void ls_state_add_block(ls_hash128 *sum, uint64_t tensor, uint64_t block, uint64_t total) {
     uint64_t seed = (tensor + 1) * 0x9e3779b97f4a7c15u + block * 0xd1b54a32d192ed03u;
     sum->lo += total * (ls_state_mix(seed) | 1);
     sum->hi += total * (ls_state_mix(seed ^ 0xa0761d6478bd642fu) | 1);
 }
 
+/* Adds one sum to another: those of two workers, or of two parts. */
 static inline void ls_state_add(ls_hash128 *sum, ls_hash128 more) {
     sum->lo += more.lo;
     sum->hi += more.hi;
 }
 
-/* Adds elements first … first + n − 1 of a tensor. */
+/* Adds elements first … first + n − 1 of a tensor, of which x[0] is the first. */
 void ls_state_add_elems(ls_hash128 *sum, uint64_t tensor, uint64_t first, const float *x, size_t n);
 
 #endif

@@ -13,7 +13,8 @@ int ls_tree_left(int count) {
     return left;
 }
 
-static int cover(ls_tree_node node, int lo, int hi, ls_tree_node *nodes, int used) {
+/* Appends the maximal subtrees of `node` inside lo … hi−1 to `nodes`, which holds `used`; returns the new number. */
+static int cover_range(ls_tree_node node, int lo, int hi, ls_tree_node *nodes, int used) {
     int end = node.first + node.count;
     if (end <= lo || node.first >= hi) return used;
     if (node.first >= lo && end <= hi) {
@@ -21,17 +22,15 @@ static int cover(ls_tree_node node, int lo, int hi, ls_tree_node *nodes, int use
         return used + 1;
     }
     int left = ls_tree_left(node.count);
-    used = cover((ls_tree_node){node.first, left}, lo, hi, nodes, used);
-    return cover((ls_tree_node){node.first + left, node.count - left}, lo, hi, nodes, used);
+    used = cover_range((ls_tree_node){node.first, left}, lo, hi, nodes, used);
+    return cover_range((ls_tree_node){node.first + left, node.count - left}, lo, hi, nodes, used);
 }
 
 int ls_tree_cover(int groups, int lo, int hi, ls_tree_node *nodes) {
     assert(groups <= LS_GROUPS_MAX);
     if (groups < 1 || lo >= hi) return 0;
-    return cover((ls_tree_node){0, groups}, lo, hi, nodes, 0);
+    return cover_range((ls_tree_node){0, groups}, lo, hi, nodes, 0);
 }
-
-/* ---- stack ------------------------------------------------------------------------------------------------------- */
 
 ls_tree_node ls_tree_child(ls_tree_node node, int group) {
     int left = ls_tree_left(node.count);
@@ -39,6 +38,7 @@ ls_tree_node ls_tree_child(ls_tree_node node, int group) {
     return (ls_tree_node){node.first + left, node.count - left};
 }
 
+/* Returns the parent of a node that is not the root. */
 static ls_tree_node parent_of(int groups, ls_tree_node node) {
     ls_tree_node parent = {0, groups};
     for (;;) {
@@ -63,8 +63,7 @@ int ls_tree_stack_push(ls_tree_stack *stack, ls_tree_node node) {
     return joins;
 }
 
-/* ---- covers ------------------------------------------------------------------------------------------------------ */
-
+/* Appends the maximal subtrees of `node` whose leaves are all held; returns the new number. */
 static int cover_held(ls_tree_node node, const unsigned char *held, ls_tree_node *nodes, int used) {
     if (memchr(held + node.first, 0, (size_t)node.count) == NULL) {
         nodes[used] = node;
@@ -87,7 +86,8 @@ typedef struct builder {
     ls_tree_program *program;
 } builder;
 
-static bool build(builder *b, ls_tree_node node) {
+/* Appends the steps that compute `node`. Returns false if the sources do not cover it. */
+static bool build_node(builder *b, ls_tree_node node) {
     while (b->next < b->n && b->sources[b->next].first < node.first) b->next++;
     if (b->next == b->n) return false;
     ls_tree_node source = b->sources[b->next];
@@ -98,8 +98,8 @@ static bool build(builder *b, ls_tree_node node) {
     }
     if (node.count == 1) return false;
     int left = ls_tree_left(node.count);
-    if (!build(b, (ls_tree_node){node.first, left})) return false;
-    if (!build(b, (ls_tree_node){node.first + left, node.count - left})) return false;
+    if (!build_node(b, (ls_tree_node){node.first, left})) return false;
+    if (!build_node(b, (ls_tree_node){node.first + left, node.count - left})) return false;
     b->program->steps[b->program->length++] = LS_TREE_ADD;
     b->stack--;
     return true;
@@ -110,7 +110,7 @@ ls_status ls_tree_program_make(ls_tree_node target, const ls_tree_node *sources,
     out->steps = malloc(sizeof *out->steps * (size_t)(n > 0 ? 2 * n : 1));
     if (!out->steps) return ls_fail(LS_ERR_RESOURCE, "out of memory for a sum of %d parts", n);
     builder b = {.sources = sources, .n = n, .program = out};
-    if (build(&b, target)) {
+    if (build_node(&b, target)) {
         assert(b.stack == 1 && out->depth <= LS_TREE_DEPTH_MAX);
         return LS_OK;
     }

@@ -31,17 +31,18 @@ typedef struct ls_tree_program {
 /* Makes the program that computes `target` from `n` sources, which are disjoint nodes of the tree, ascending. Ignores
  * sources outside the target; fails if they do not cover it. The caller frees the program. */
 ls_status ls_tree_program_make(ls_tree_node target, const ls_tree_node *sources, int n, ls_tree_program *out);
+/* Frees the steps, and zeroes the program. */
 void ls_tree_program_free(ls_tree_program *program);
 
-/* The state of a sum whose leaves arrive one after the other: subtrees that are complete but not yet joined, in order.
- * All zeros but for the number of groups: empty. The first leaf may be any. */
+/* The state of a sum whose leaves arrive in ascending order: subtrees that are complete but not yet joined. Empty when
+ * all is zero but `groups`, the leaves of the whole tree. The first leaf may be any. */
 typedef struct ls_tree_stack {
     int groups, depth;
     ls_tree_node entry[LS_TREE_COVER_MAX];
 } ls_tree_stack;
 
 /* Pushes the node that follows the last one, and joins it with the nodes to its left that it completes. Returns the
- * number of joins. */
+ * number of joins; for each the caller adds the two topmost values, the lower one on the left. */
 int ls_tree_stack_push(ls_tree_stack *stack, ls_tree_node node);
 /* Returns the child of `node` that contains `group`; `node` must have two. */
 ls_tree_node ls_tree_child(ls_tree_node node, int group);

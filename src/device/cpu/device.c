@@ -17,8 +17,6 @@ ls_cpu_device *ls_cpu_enter(ls_device *device) {
     return cpu_of(device);
 }
 
-/* ---- cutting work ------------------------------------------------------------------------------------------------ */
-
 typedef struct range_job {
     const ls_kernels *kernels;
     ls_cpu_fn fn;
@@ -42,10 +40,8 @@ ls_status ls_cpu_run(ls_device *device, size_t n, size_t grain, ls_cpu_fn fn, co
 
 size_t ls_cpu_row_grain(size_t columns) { return columns < LS_CPU_GRAIN ? LS_CPU_GRAIN / (columns ? columns : 1) : 1; }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------ */
-
-/* NULL when there is no such amount. Large blocks are in large pages where the system has them: rows far apart then
- * need far fewer translations of addresses. It is only advice. */
+/* Allocates memory; NULL if it is short. Advises the system to use huge pages for large blocks: rows far apart then
+ * need fewer TLB entries. */
 static void *aligned_memory(size_t bytes) {
     size_t align = bytes >= HUGE_FROM_BYTES ? HUGE_BYTES : ALIGN_BYTES;
     if (bytes > SIZE_MAX - align || ls_memory_check(bytes) != LS_OK) return NULL;
@@ -112,8 +108,6 @@ static void free_memory(ls_device *device, void *memory) {
         free(memory);
 }
 
-/* ---- queue ------------------------------------------------------------------------------------------------------- */
-
 static ls_status record_event(ls_device *device, ls_event *out) {
     *out = (ls_event){device->queue, ++cpu_of(device)->recorded};
     return LS_OK;
@@ -134,8 +128,6 @@ static ls_status finish_queue(ls_device *device) {
 
 static double peak_flops_s(ls_device *device, ls_unit unit) { return ls_cpu_peak(cpu_of(device)->pool, unit, 0.05); }
 
-/* ---- life -------------------------------------------------------------------------------------------------------- */
-
 static void destroy_cpu(ls_device *device) {
     ls_cpu_device *cpu = cpu_of(device);
     if (cpu->owns_pool) ls_pool_destroy(cpu->pool);
@@ -143,7 +135,7 @@ static void destroy_cpu(ls_device *device) {
     free(cpu);
 }
 
-/* Portable ones, or, where those are the usual ones, nothing better. */
+/* Switches to the portable kernels; changes nothing if those are the usual ones. */
 static ls_status compute_otherwise(ls_device *device, bool otherwise) {
     static ls_kernels portable;
     ls_cpu_device *cpu = cpu_of(device);

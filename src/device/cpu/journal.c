@@ -1,4 +1,4 @@
-/* journal.c: writing an update down while it is made, and what is to be put back. */
+/* journal.c: the stores of the journal and their order. */
 #include "device/cpu/journal.h"
 
 #include <string.h>
@@ -18,6 +18,7 @@ size_t ls_journal_done(const ls_journal_cell *cells, size_t i, uint64_t number) 
     return cell >> DONE_BITS == number ? cell & ((1u << DONE_BITS) - 1) : 0;
 }
 
+/* Stores in its cell that the grain of element `elem` − 1 is done up to there. */
 static void set_done(ls_journal_cell *cells, size_t elem, uint64_t number) {
     size_t grain = (elem - 1) / LS_JOURNAL_GRAIN;
     atomic_store_explicit(&cells[grain], number << DONE_BITS | (elem - grain * LS_JOURNAL_GRAIN), memory_order_release);

@@ -1,4 +1,4 @@
-/* journal.h: an update of tensors in place that another process can finish.
+/* journal.h: an undo journal for updates of tensors in place, which another process can finish after a worker died.
  *
  * An update changes weights and moments where they are, so a worker that dies in it leaves some elements as they were
  * and some new. The gradient is still there, and the update is a function of single elements; so it is enough to know
@@ -8,9 +8,9 @@
  *     block                  ← the update
  *     cell of the grain      ← the number of the update, and the elements of the grain that are done
  *
- * After a death at any point: a slot with the number of the update whose block its cell does not count as done has the
- * old values of that block; from there on the elements that cells do not count are as they were. All of it lies in
- * memory that outlives the worker. Putting back and finishing may themselves be interrupted and begun again. */
+ * After a death at any point: a slot that has the number of the update and a block that its cell does not count as done
+ * has the old values of that block; all later elements that cells do not count are unchanged. Slots and cells lie in
+ * memory that outlives the worker. Putting back and finishing may themselves be interrupted and repeated. */
 #ifndef LS_DEVICE_CPU_JOURNAL_H
 #define LS_DEVICE_CPU_JOURNAL_H
 
@@ -37,18 +37,21 @@ typedef struct ls_journal {
     ls_journal_slot *slot;
 } ls_journal;
 
+/* Returns how many cells a tensor of `elems` elements needs. */
 static inline size_t ls_journal_cells(size_t elems) { return (elems + LS_JOURNAL_GRAIN - 1) / LS_JOURNAL_GRAIN; }
 
-/* Updates of pieces that have cells are written down in `journal`, which is borrowed; NULL: no longer. */
+/* Makes a CPU device write updates of pieces that have cells to `journal`, which is borrowed; NULL: none any more. */
 void ls_cpu_use_journal(ls_device *device, ls_journal *journal);
 
-/* Before elements begin … begin + count − 1 of a piece change, at most LS_JOURNAL_BLOCK of one grain; and after. */
+/* Saves elements begin … begin + count − 1 of a piece to a slot before they change: a part of one block. */
 void ls_journal_keep(ls_journal_slot *slot, const ls_update_piece *piece, size_t begin, size_t count, uint64_t number);
+/* Writes to its cell that the grain of element `end` − 1 of a piece is done up to `end`. */
 void ls_journal_note(const ls_update_piece *piece, size_t end, uint64_t number);
 
-/* Puts the block of a slot back, where it was not done; `whole` is all of the tensor that the slot names. */
+/* Empties a slot that holds a block of update `number`, and restores the block's old values unless the update finished
+ * it. Leaves other slots as they are. `whole` is all of the tensor that the slot names. */
 void ls_journal_put_back(ls_journal_slot *slot, uint64_t number, const ls_update_piece *whole);
-/* Elements of grain `i` that update `number` has done. */
+/* Returns how many elements of grain `i` update `number` has done. */
 size_t ls_journal_done(const ls_journal_cell *cells, size_t i, uint64_t number);
 
 #endif

@@ -14,14 +14,14 @@
 typedef struct ls_add_kernels {
     /* out[i] = a[i] + b[i] */
     void (*add_f32)(float *out, const float *a, const float *b, size_t n);
-    /* Modulo 2^64. */
+    /* out[i] = a[i] + b[i] modulo 2^64 */
     void (*add_i64)(uint64_t *out, const uint64_t *a, const uint64_t *b, size_t n);
     /* out0[i] = out1[i] = a[i] + b[i]; out0 and out1 may be a and b in either order. */
     void (*add_two_f32)(float *out0, float *out1, const float *a, const float *b, size_t n);
     /* out[i] = in[i], exact; out and in do not overlap. */
     void (*widen_bf16)(float *out, const uint16_t *in, size_t n);
-    /* Copies to memory that will not be read soon, past the caches where the machine can. No overlap. Such stores are
-     * not ordered: call fence_stream before another thread is told that they are there. */
+    /* Copies to memory that will not be read soon, with non-temporal stores if the CPU has them. No overlap. Such
+     * stores are not ordered: call fence_stream before another thread may read them. */
     void (*copy_stream)(void *out, const void *in, size_t bytes);
     void (*fence_stream)(void);
 } ls_add_kernels;
@@ -51,7 +51,7 @@ typedef struct ls_math_kernels {
 typedef struct ls_norm_kernels {
     /* y, rstd and, of layer norm, mean: y = norm(x)·w + b, or (x·rstd)·w. */
     void (*forward)(const ls_norm_call *call);
-    /* dx, which is written. */
+    /* dx, which is overwritten. */
     void (*backward)(const ls_norm_call *call);
     /* dw and, of layer norm, db, of one row each, continue their chains over the rows, ascending. They overlap nothing
      * else. */
@@ -196,8 +196,8 @@ enum {
     LS_ATTENTION_KEPT = 1 << 20, /* elements of all keys, up to which forward packs them once for all queries */
 };
 
-/* Floats of scratch that any of the kernels needs in one thread, for this shape, type and unit. Its contents mean
- * nothing between calls. */
+/* Returns the floats of scratch that the largest of the kernels needs in one thread, for this shape, type and unit; at
+ * least SIZE_MAX / 16 on overflow, so that an allocation fails. Nothing in it is kept between calls. */
 static inline size_t ls_attention_scratch_elems(const ls_attention *a) {
     size_t T = a->T, block = LS_ATTENTION_BLOCK + LS_ATTENTION_TILE, keys = LS_ATTENTION_KEYS + LS_ATTENTION_TILE;
     size_t row = a->head_size + LS_ATTENTION_TILE, sums = 0;
@@ -251,20 +251,22 @@ typedef struct ls_kernels {
     ls_convert_kernels convert;
 } ls_kernels;
 
-/* The table for this CPU, less what --isa or LS_ISA switch off. */
+/* Returns the table for this CPU, less what --isa or LS_ISA switch off. It is static and filled on the first call. */
 const ls_kernels *ls_kernels_get(void);
-/* The table that a CPU with at most this ISA would use; for tests and benchmarks. The CPU must have it. */
+/* Fills the table of a CPU with only the ISAs of the mask (1 << LS_ISA_AVX2, …); for tests and benchmarks. To run it,
+ * this CPU must have them. */
 void ls_kernels_fill(ls_kernels *table, unsigned isa_mask);
 
-/* All of one ISA but those of units. */
+/* Overwrite the entries for which an ISA has kernels, all but those of matrix units. The portable ones fill all. */
 void ls_kernels_fill_portable(ls_kernels *table);
 void ls_kernels_fill_neon(ls_kernels *table);
 void ls_kernels_fill_avx2(ls_kernels *table);
 void ls_kernels_fill_avx512(ls_kernels *table);
-/* For bf16 tensors alone, on an ARM64 CPU with BF16. The units of x86-64 have no attention of their own. */
+/* Fills attention for bf16 tensors with BFMMLA, on an ARM64 CPU with BF16. The units of x86-64 have none. */
 void ls_attention_kernels_fill_bfmmla(ls_attention_kernels *table);
-/* For tensors of 16 bits, on any CPU; all but the dots. */
+/* Fills attention for 16-bit tensors in the order of hgmma, on any CPU; all but backward_dots. */
 void ls_attention_kernels_fill_hgmma(ls_attention_kernels *table);
+/* Fills the loss of 16-bit logits in the order of hgmma, on any CPU. */
 void ls_loss_kernels_fill_hgmma(ls_loss_hgmma_kernels *table);
 
 #endif

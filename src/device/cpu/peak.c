@@ -95,7 +95,7 @@ typedef struct fma_job {
     double rate[LS_POOL_THREADS_MAX];
 } fma_job;
 
-/* As a thread with a task waits for all tasks to be taken, no thread gets two. */
+/* Runs the loop on one thread. A task waits until all tasks are taken, so no thread gets two. */
 static void fma_task(void *ctx, size_t task, int thread) {
     (void)thread;
     fma_job *job = ctx;

@@ -1,4 +1,4 @@
-/* peak.h: how many multiply-adds this CPU does in a second when nothing but registers is involved. */
+/* peak.h: measures the peak FLOP/s of this CPU, by loops that use registers only. */
 #ifndef LS_DEVICE_CPU_PEAK_H
 #define LS_DEVICE_CPU_PEAK_H
 
@@ -9,11 +9,10 @@
 
 enum { LS_CPU_PEAK_TRIES = 5 };
 
-/* Operations a second of a matrix unit on bf16, of LS_UNIT_CHAIN in fp32, summed over the threads of the pool, in each
- * of several tries that take `seconds` together. False where no such loop is known for this CPU, or it has no such
- * unit. */
+/* Measures the FLOP/s of a matrix unit on bf16, or of fp32 for LS_UNIT_CHAIN, summed over the threads of the pool, in
+ * several tries that take `seconds` together. Returns false if there is no such loop for this CPU, or no such unit. */
 bool ls_cpu_peak_measure(ls_pool *pool, ls_unit unit, double seconds, double rates[LS_CPU_PEAK_TRIES]);
-/* The best of them; 0: not known. */
+/* Returns the best FLOP/s of ls_cpu_peak_measure(); 0: not known. */
 double ls_cpu_peak(ls_pool *pool, ls_unit unit, double seconds);
 
 #endif

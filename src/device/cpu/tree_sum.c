@@ -22,7 +22,7 @@ typedef struct machine {
     _Alignas(64) char scratch[LS_TREE_DEPTH_MAX][BLOCK_BYTES];
 } machine;
 
-/* Puts elements at … at+n−1 of a source on the stack at `depth`. */
+/* Pushes elements at … at+n−1 of a source at `depth`: in place, or widened to the stack's own memory. */
 static void push(machine *m, int depth, const ls_tree_source *source, size_t at, size_t n) {
     if (source->dtype == LS_BF16 || source->dtype == LS_F16) {
         float *to = (float *)(void *)m->scratch[depth];
@@ -44,7 +44,7 @@ static void add(const machine *m, void *out, const void *a, const void *b, size_
         m->kernels->add_f32(out, a, b, n);
 }
 
-/* Everything but a last addition; leaves the stack with one value, or with the two operands of that addition. */
+/* Runs all steps but a last addition; leaves one value on the stack, or the two operands of that addition. */
 static int run_block(machine *m, const ls_tree_program *program, size_t at, size_t n) {
     int depth = 0;
     for (int i = 0; i < program->length; i++) {
@@ -67,8 +67,8 @@ static void copy_out(const machine *m, void *out, const void *from, size_t bytes
         memcpy(out, from, bytes);
 }
 
-/* All of a block's sources are read before its first output is written, except by a last addition, which reads and
- * writes the same elements together. */
+/* Writes a block's result to the outputs, with the last addition if `depth` is 2. All sources were read before, except
+ * by that addition, which reads and writes element by element. */
 static void write_block(machine *m, int depth, void *const *outs, int n_outs, bool stream, size_t at, size_t n) {
     size_t offset = at * m->width, bytes = n * m->width;
     const void *value = m->stack[0];

@@ -16,8 +16,8 @@ typedef struct ls_tree_source {
     ls_dtype dtype;   /* LS_F32, LS_BF16 or LS_F16; LS_I64 in a sum of integers */
 } ls_tree_source;
 
-/* Writes `elems` sums to each of the outputs: fp32, or int64 where `integers`. `stream` says that the outputs are large
- * and are none of the sources. */
+/* Computes `elems` sums by the program and writes them to each of the outputs: fp32, or int64 modulo 2^64 if
+ * `integers`. `stream`: the outputs are large and are none of the sources, so that they are stored past the caches. */
 void ls_tree_sum_run(const ls_tree_program *program, const ls_tree_source *sources, bool integers, void *const *outs,
                      int n_outs, bool stream, size_t elems);
 

@@ -20,18 +20,18 @@ _Static_assert(sizeof(ls_cuda_product_key) == 9 * 8 + 12 * 4 && sizeof(head) == 
                    sizeof(ls_cuda_choice) == sizeof(ls_cuda_product_key) + 4 * 4 + sizeof(ls_lt_algorithm),
                "no gaps: they are written and compared as bytes");
 
-static ls_cuda_choice *find(const ls_cuda_choices *choices, const ls_cuda_product_key *key) {
+static ls_cuda_choice *find_choice(const ls_cuda_choices *choices, const ls_cuda_product_key *key) {
     for (size_t i = 0; i < choices->count; i++)
         if (memcmp(&choices->list[i].key, key, sizeof *key) == 0) return &choices->list[i];
     return NULL;
 }
 
 const ls_cuda_choice *ls_cuda_choices_find(const ls_cuda_choices *choices, const ls_cuda_product_key *key) {
-    return find(choices, key);
+    return find_choice(choices, key);
 }
 
 ls_status ls_cuda_choices_add(ls_cuda_choices *choices, const ls_cuda_choice *choice) {
-    ls_cuda_choice *at = find(choices, &choice->key);
+    ls_cuda_choice *at = find_choice(choices, &choice->key);
     if (!at && choices->count == choices->capacity) {
         size_t capacity = choices->capacity ? 2 * choices->capacity : 32;
         ls_cuda_choice *list = realloc(choices->list, capacity * sizeof *list);
@@ -68,7 +68,8 @@ void ls_cuda_choices_read(ls_cuda_choices *choices, const char *path) {
         ls_file_read(path, FILE_BYTES_MAX, &data, &bytes) == LS_OK ? content_of(data, bytes, &count) : NULL;
     if (!list) ls_log_warn("%s, which says how products are made fastest, is damaged; it is made anew", path);
     for (size_t i = 0; list && i < count; i++)
-        if (list[i].way < LS_CUDA_WAYS && !find(choices, &list[i].key)) (void)ls_cuda_choices_add(choices, &list[i]);
+        if (list[i].way < LS_CUDA_WAYS && !find_choice(choices, &list[i].key))
+            (void)ls_cuda_choices_add(choices, &list[i]);
     free(data);
 }
 

@@ -1,42 +1,54 @@
-/* choices.h: which products go by a library's algorithm, or by other kernels of ours than an estimate says, kept in a
- * file, so that a shape is tried out once on a machine.
+/* choices.h: the results of autotuning matmuls (ops/library.c): the fastest way to compute each shape, kept in a file,
+ * so that a machine times a shape once.
  *
  *     magic     8 bytes
  *     count     8 bytes
  *     choices   ls_cuda_choice, one behind the other
  *     hash      XXH128 of all before
  *
- * The file's name has the hash of the GPU's model, the driver's and the library's version, and of our own kernels: what
- * was found out with others is not looked at. A file that is damaged is as good as none. Processes that write at the
- * same time each put a whole file in place, with what they found in the one before. */
+ * The file's name has the hash of the GPU's model, the versions of driver and library, and our own kernels, so results
+ * for others are not read. A damaged file counts as empty. Each process that writes merges the present file and
+ * replaces it atomically; of two at the same moment one may lose its additions, which only costs another trial.
+ *
+ * Words of the ways, and of the kernels' names:
+ *
+ *     hgmma    the matrix unit of Hopper GPUs: wgmma instructions, in the order of the contract
+ *     any      kernels for every shape and alignment, without TMA
+ *     over     the epilogue of a tile overlaps the mainloop of the next one (CUTLASS: ping-pong)
+ *     tall     tiles of 256 rows; wide: of 256 columns
+ *     cut      stream-K: the tiles of the last wave are divided among all blocks
+ *     held     sums of a slice kept in registers and shared memory until the next slice is done
+ *     apart    split-K by slices: sums of slices go to scratch, and a second kernel adds them by the tree
+ *     pairs    the same with two slices a part
+ *     once     attention's backward in one kernel that computes all gradients; pairs: by two blocks together */
 #ifndef LS_DEVICE_CUDA_CHOICES_H
 #define LS_DEVICE_CUDA_CHOICES_H
 
 #include "device/cuda/cublaslt.h"
 
 typedef enum ls_cuda_way {
-    LS_CUDA_OWN,             /* by our kernels, as they are estimated, */
-    LS_CUDA_OWN_SECOND,      /* with the tile that is the second best then, */
-    LS_CUDA_OVER,            /* with tiles that go out while the next are multiplied (hgmma_over.cu), */
-    LS_CUDA_PAIRS,           /* with two neighbouring slices at a time, the pairs apart, */
-    LS_CUDA_TALL,            /* with tiles of 256 rows (hgmma_over.cu), */
-    LS_CUDA_TALL_CUT,        /* the last of which are cut, */
-    LS_CUDA_WIDE,            /* with tiles of 256 columns, */
-    LS_CUDA_WIDE_CUT,        /* the last of which are cut */
-    LS_CUDA_LIBRARY,         /* one product */
-    LS_CUDA_LIBRARY_APART,   /* slices side by side, joined by a kernel of ours */
-    LS_CUDA_LIBRARY_IN_TURN, /* two slices, the second added to the first */
+    LS_CUDA_OWN,             /* our kernels with the plan that the estimate prefers; the default */
+    LS_CUDA_OWN_SECOND,      /* with the best plan of another tile */
+    LS_CUDA_OVER,            /* overlapped epilogue (hgmma_over.cu) */
+    LS_CUDA_PAIRS,           /* parts of two neighbouring slices */
+    LS_CUDA_TALL,            /* tiles of 256 rows (hgmma_over.cu) */
+    LS_CUDA_TALL_CUT,        /* the same with stream-K */
+    LS_CUDA_WIDE,            /* tiles of 256 columns */
+    LS_CUDA_WIDE_CUT,        /* the same with stream-K */
+    LS_CUDA_LIBRARY,         /* one GEMM of cuBLASLt; this and all below are ways of the library */
+    LS_CUDA_LIBRARY_APART,   /* a batched GEMM, one per slice; a kernel of ours adds the slices */
+    LS_CUDA_LIBRARY_IN_TURN, /* a GEMM per slice, for two: the second adds to the first */
     LS_CUDA_WAYS
 } ls_cuda_way;
 
-/* All that may matter to the speed or the bits of an algorithm. Without gaps: compared as bytes. */
+/* All that may matter to the speed or the bits of an algorithm. Has no padding, because it is compared as bytes. */
 typedef struct ls_cuda_product_key {
     uint64_t m, n, k, lda, ldb, ldc, ldadded;
     uint64_t period, first; /* first: k of the first slice, of several */
     uint32_t form, dtype, c_dtype, slices, siblings, has_bias;
     uint32_t align_a, align_b, align_c, align_added;
-    uint32_t is_in_place; /* what is added is C */
-    uint32_t has_scratch; /* for slices side by side */
+    uint32_t is_in_place; /* a sibling is C */
+    uint32_t has_scratch; /* enough for the sums of all slices */
 } ls_cuda_product_key;
 
 typedef struct ls_cuda_choice {
@@ -52,15 +64,15 @@ typedef struct ls_cuda_choices {
     size_t count, capacity;
 } ls_cuda_choices;
 
-/* NULL: not known. Good until the next is added. */
+/* Returns the choice with this key, valid until the next is added; NULL if there is none. */
 const ls_cuda_choice *ls_cuda_choices_find(const ls_cuda_choices *choices, const ls_cuda_product_key *key);
-/* Takes the place of one with the same key. */
+/* Adds a choice, or replaces the one with the same key. Fails only if memory is short. */
 ls_status ls_cuda_choices_add(ls_cuda_choices *choices, const ls_cuda_choice *choice);
-/* Adds those of a file that are not known. A damaged one is said, and counts as empty. */
+/* Adds the choices of a file whose keys are new. Does nothing without a file; logs a warning for a damaged one. */
 void ls_cuda_choices_read(ls_cuda_choices *choices, const char *path);
-/* Together with those that the file has by now. A file that cannot be written costs the next start some time, no more.
- */
+/* Reads the file as above, then replaces it by all choices. Errors are ignored: the next run times the shapes again. */
 void ls_cuda_choices_write(ls_cuda_choices *choices, const char *path);
+/* Frees the list, and leaves the struct empty. */
 void ls_cuda_choices_clear(ls_cuda_choices *choices);
 
 #endif

@@ -141,7 +141,7 @@ bool ls_cuda_nvrtc_is_here(void) {
 
 /* ---- all families, before a run ---------------------------------------------------------------------------------- */
 
-/* What the processes that compile share with the one that waits. */
+/* The memory that the compiling child processes share with their parent. */
 typedef struct progress {
     _Atomic int next;
     _Atomic bool has_failed;
@@ -158,13 +158,15 @@ typedef struct job {
     double began, told;
 } job;
 
+/* Returns how many families have no file in the cache yet. */
 static int count_missing(const job *j) {
     int missing = 0;
     for (int i = 0; i < j->count; i++) missing += !ls_file_exists(j->path[i]);
     return missing;
 }
 
-/* Lists families of which there is no cubin. Those of hgmma take longest to compile, so they come first. */
+/* Lists the families that have no cubin, neither built in nor cached. Those of hgmma are first, because they take
+ * longest. */
 static void list_missing(job *j, const nvrtc *rtc, bool with_hgmma) {
     char architecture[32];
     const char *flags[FLAGS];
@@ -187,7 +189,7 @@ static void tell_line(ls_cuda_tell_fn tell, void *ctx, const char *text) {
         ls_log_warn("%s", text);
 }
 
-/* Logs the progress at the start and every ten seconds. */
+/* Tells the progress at the start, and again at most every ten seconds. */
 static void tell_progress(job *j, const char *what, int missing) {
     double now = ls_clock_seconds();
     if (j->told > 0 && now - j->told < 10) return;
@@ -199,7 +201,7 @@ static void tell_progress(job *j, const char *what, int missing) {
     tell_line(j->tell, j->ctx, text);
 }
 
-/* Compiles in a child process: takes families until none is left. */
+/* Runs in each child process: compiles one family after another until none is left or any child has failed. */
 static void compile_in_turn(const job *j, progress *p) {
     for (int i; !p->has_failed && (i = atomic_fetch_add(&p->next, 1)) < j->count;) {
         char *cubin = NULL;
@@ -211,6 +213,7 @@ static void compile_in_turn(const job *j, progress *p) {
     }
 }
 
+/* Forks a child that compiles, and dies with its parent. Returns its pid, −1 on failure; the child does not return. */
 static pid_t start_child(const job *j, progress *p) {
     pid_t parent = getpid(), child = fork();
     if (child != 0) return child;
@@ -219,7 +222,7 @@ static pid_t start_child(const job *j, progress *p) {
     _exit(0);
 }
 
-/* Takes children that have ended off the list. LS_ERR_RESOURCE: a signal killed one of them. */
+/* Removes children that have ended from the list, without waiting. LS_ERR_RESOURCE: a signal killed one of them. */
 static ls_status reap_children(pid_t *child, int *count) {
     ls_status status = LS_OK;
     for (int i = *count; i-- > 0;) {
@@ -236,6 +239,7 @@ static ls_status reap_children(pid_t *child, int *count) {
     return status;
 }
 
+/* Compiles all listed families in child processes, one per core, and waits for them. */
 static ls_status compile_all(job *j) {
     enum { CHILDREN_MAX = FAMILIES_MAX };
     pid_t child[CHILDREN_MAX];
@@ -258,7 +262,8 @@ static ls_status compile_all(job *j) {
     return status;
 }
 
-/* Compiles what is missing once it has the lock of the cache folder; a process that has it compiles the same. */
+/* Waits for the lock of the cache folder, whose holder compiles the same families, then compiles what is still missing.
+ * Compiles without the lock if its file cannot be opened. */
 static ls_status compile_or_wait(job *j, const char *folder) {
     char path[PATH_BYTES];
     (void)snprintf(path, sizeof path, "%s/lock", folder);

@@ -10,14 +10,18 @@
 #include "base/status.h"
 #include "device/cuda/images.h"
 
+/* Returns whether NVRTC can be loaded. Loads it. */
 bool ls_cuda_nvrtc_is_here(void);
-/* The error of a GPU whose kernels are neither built in nor can be compiled. */
+/* Always fails, with LS_ERR_INPUT of this machine: the error of a GPU whose kernels are neither built in nor can be
+ * compiled. */
 ls_status ls_cuda_modules_missing(void);
 
-/* Reads the cubin of a family from the cache, else compiles its text and puts it there. *out belongs to the caller. */
+/* Reads the cubin of a family from the cache, or compiles its text and puts it there; a cache that cannot be written is
+ * no error. The caller frees *out. */
 ls_status ls_cuda_cubin_get(const ls_cuda_image *text, int sm, char **out);
 
-/* Gets a line of text about the progress, without a newline. NULL: the line is a warning of the log. */
+/* Callback: gets a line of text about the progress, without a newline. NULL instead of one: the line is logged as a
+ * warning. */
 typedef void (*ls_cuda_tell_fn)(void *ctx, const char *text);
 
 /* Compiles all families for GPUs of this compute capability that are neither built in nor cached, on all cores, in

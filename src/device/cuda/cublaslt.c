@@ -1,4 +1,4 @@
-/* cublaslt.c: cuBLASLt's products. Its matrices have columns one behind the other: C as we have it is its C transposed,
+/* cublaslt.c: loads cuBLASLt and describes our GEMMs to it. Its matrices are column-major: our C is its C transposed,
  * so A and B change places. */
 #include "device/cuda/cublaslt.h"
 
@@ -88,24 +88,22 @@ struct ls_lt_product {
     cublasLtMatrixLayout_t a, b, added, c; /* a and b in our order */
 };
 
-/* ---- loading ----------------------------------------------------------------------------------------------------- */
-
-static ls_status find(const char *name, void *out) {
+static ls_status find_lt_symbol(const char *name, void *out) {
     void *symbol = dlsym(calls.library, name);
     if (!symbol) return ls_fail_here(LS_ERR_INPUT, "libcublasLt has no %s: install that of CUDA 12 or newer", name);
     memcpy(out, &symbol, sizeof symbol);
     return LS_OK;
 }
 
-static ls_status load(void) {
+static ls_status load_cublaslt(void) {
     static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
     for (size_t i = 0; !calls.library && i < sizeof names / sizeof *names; i++)
         calls.library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     if (!calls.library) return ls_fail_here(LS_ERR_INPUT, "libcublasLt is not here (%s)", dlerror());
-#define LOAD(name, parameters) LS_TRY(find(#name, &calls.name));
+#define LOAD(name, parameters) LS_TRY(find_lt_symbol(#name, &calls.name));
     LT_CALLS(LOAD)
 #undef LOAD
-    LS_TRY(find("cublasLtGetVersion", &calls.cublasLtGetVersion));
+    LS_TRY(find_lt_symbol("cublasLtGetVersion", &calls.cublasLtGetVersion));
     calls.version = calls.cublasLtGetVersion();
     return calls.version ? LS_OK : ls_fail_here(LS_ERR_INPUT, "libcublasLt has no version");
 }
@@ -113,7 +111,7 @@ static ls_status load(void) {
 ls_status ls_cublaslt_version(size_t *out) {
     *out = 0;
     if (!calls.version) {
-        ls_status status = load();
+        ls_status status = load_cublaslt();
         if (status != LS_OK) {
             if (calls.library) (void)dlclose(calls.library);
             calls.library = NULL;
@@ -134,11 +132,12 @@ const char *ls_cuda_cublaslt(void) {
     return text;
 }
 
-static ls_status told(cublasStatus_t status, const char *call) {
+/* Converts a result of the library to a status. */
+static ls_status check_cublas(cublasStatus_t status, const char *call) {
     if (status == CUBLAS_STATUS_SUCCESS) return LS_OK;
     return ls_fail_here(LS_ERR_FAILED, "cuBLASLt failed: %s: status %d", call, status);
 }
-#define CALL(name, ...) LS_TRY(told(calls.name(__VA_ARGS__), #name))
+#define CALL(name, ...) LS_TRY(check_cublas(calls.name(__VA_ARGS__), #name))
 
 ls_status ls_cublaslt_open(ls_cublaslt **out) {
     size_t version;
@@ -146,7 +145,7 @@ ls_status ls_cublaslt_open(ls_cublaslt **out) {
     LS_TRY(ls_cublaslt_version(&version));
     ls_cublaslt *lt = calloc(1, sizeof *lt);
     if (!lt) return ls_fail(LS_ERR_RESOURCE, "out of memory");
-    ls_status status = told(calls.cublasLtCreate(&lt->handle), "cublasLtCreate");
+    ls_status status = check_cublas(calls.cublasLtCreate(&lt->handle), "cublasLtCreate");
     if (status == LS_OK)
         *out = lt;
     else
@@ -159,8 +158,6 @@ void ls_cublaslt_close(ls_cublaslt *lt) {
     (void)calls.cublasLtDestroy(lt->handle);
     free(lt);
 }
-
-/* ---- products ---------------------------------------------------------------------------------------------------- */
 
 static int type_of(ls_dtype dtype) { return dtype == LS_F32 ? CUDA_R_32F : dtype == LS_F16 ? CUDA_R_16F : CUDA_R_16BF; }
 
@@ -176,7 +173,8 @@ static ls_status layout_of(ls_dtype dtype, size_t rows, size_t columns, size_t l
     return LS_OK;
 }
 
-static ls_status describe(ls_lt_product *p) {
+/* Creates the descriptor and the four layouts. On failure the caller closes what was created. */
+static ls_status describe_product(ls_lt_product *p) {
     const ls_lt_shape *s = &p->shape;
     bool a_turns = s->form == LS_GEMM_TN, b_turns = s->form == LS_GEMM_NT;
     int32_t first = b_turns ? CUBLAS_OP_T : CUBLAS_OP_N, second = a_turns ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -195,7 +193,7 @@ ls_status ls_lt_product_open(ls_cublaslt *lt, const ls_lt_shape *shape, ls_lt_pr
     if (!product) return ls_fail(LS_ERR_RESOURCE, "out of memory");
     product->handle = lt->handle;
     product->shape = *shape;
-    ls_status status = describe(product);
+    ls_status status = describe_product(product);
     if (status == LS_OK)
         *out = product;
     else
@@ -212,8 +210,9 @@ void ls_lt_product_close(ls_lt_product *product) {
     free(product);
 }
 
-static ls_status guess(ls_lt_product *p, cublasLtMatmulPreference_t preference, cublasLtMatmulHeuristicResult *found,
-                       int most, int *count) {
+/* Sets the preference (no workspace, no split-K, our alignments) and asks the heuristic. */
+static ls_status run_heuristic(ls_lt_product *p, cublasLtMatmulPreference_t preference,
+                               cublasLtMatmulHeuristicResult *found, int most, int *count) {
     const uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_NONE;
     const uint32_t aligned[] = {p->shape.align_b, p->shape.align_a, p->shape.align_added, p->shape.align_c};
     const uint64_t workspace = 0;
@@ -235,7 +234,7 @@ int ls_lt_product_guess(ls_lt_product *product, ls_lt_algorithm *out, int most) 
     int count = 0, taken = 0;
     if (most > GUESSES_MAX) most = GUESSES_MAX;
     if (calls.cublasLtMatmulPreferenceCreate(&preference) != CUBLAS_STATUS_SUCCESS) return 0;
-    ls_status status = guess(product, preference, found, most, &count);
+    ls_status status = run_heuristic(product, preference, found, most, &count);
     (void)calls.cublasLtMatmulPreferenceDestroy(preference);
     for (int i = 0; status == LS_OK && i < count; i++)
         if (found[i].state == CUBLAS_STATUS_SUCCESS && !found[i].workspace) out[taken++] = found[i].algo;

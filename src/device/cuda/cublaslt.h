@@ -1,51 +1,53 @@
-/* cublaslt.h: plain products by NVIDIA's cuBLASLt, loaded when one is asked for. Only what the contract allows is asked
- * of it: one chain along k, no sum split over k, nothing behind the product. Whether it keeps to that is not believed
- * but compared (ops/library.c). */
+/* cublaslt.h: GEMMs by NVIDIA's cuBLASLt, loaded on first use. Requests only what the contract allows: no workspace, no
+ * split-K, no epilogue. Whether an algorithm then adds in the contract's order is tested by comparing bytes
+ * (ops/library.c). One thread of a process uses it. */
 #ifndef LS_DEVICE_CUDA_CUBLASLT_H
 #define LS_DEVICE_CUDA_CUBLASLT_H
 
 #include "device/calls.h"
 #include "device/cuda/driver.h"
 
-/* The library with a GPU, which the context that is current belongs to. */
+/* A handle of the library, for the GPU whose context was current when it was opened. */
 typedef struct ls_cublaslt ls_cublaslt;
 
-/* `batch` products C = A·B at equal distances, rows as ls_gemm has them; or C = added + A·B. Addresses are multiples of
- * `align` bytes. */
+/* A strided batch of `batch` GEMMs C = A·B, or C = added + A·B, row-major like ls_gemm. The align_ members are the
+ * alignments of the addresses, in bytes. */
 typedef struct ls_lt_shape {
     ls_gemm_form form;
     ls_dtype dtype, c_dtype;
     size_t m, n, k;
     size_t lda, ldb, ldc, ldadded;
     size_t batch;
-    size_t a_step, b_step, c_step; /* elements from one product to the next */
+    size_t a_step, b_step, c_step; /* elements from one GEMM of the batch to the next */
     unsigned align_a, align_b, align_c, align_added;
 } ls_lt_shape;
 
 typedef struct ls_lt_operands {
-    const void *a, *b, *added; /* added NULL: nothing is */
+    const void *a, *b, *added; /* added NULL: nothing is added */
     void *c;
 } ls_lt_operands;
 
-/* A shape in the library's own words; and a way to make it, which is good for the same version of the library. */
+/* The library's descriptors of a shape; and an algorithm for it, valid with the same version of the library. */
 typedef struct ls_lt_product ls_lt_product;
 typedef struct ls_lt_algorithm {
     uint64_t words[8];
 } ls_lt_algorithm;
 
-/* LS_ERR_INPUT: it is not here, or lacks something. On failure *out is NULL. */
+/* Creates a handle. LS_ERR_INPUT: the library is not installed, or lacks a function. On failure *out is NULL. */
 ls_status ls_cublaslt_open(ls_cublaslt **out);
 void ls_cublaslt_close(ls_cublaslt *lt); /* NULL does nothing */
-/* 130000 is 13.0.0. Loads it; LS_ERR_INPUT as above. */
+/* Sets *out to the version, 130000 for 13.0.0. Loads the library; LS_ERR_INPUT as above. */
 ls_status ls_cublaslt_version(size_t *out);
 
-/* LS_ERR_FAILED: it does not take such a product. */
+/* Creates the descriptors of a shape, which the caller closes. LS_ERR_FAILED: the library does not support it. */
 ls_status ls_lt_product_open(ls_cublaslt *lt, const ls_lt_shape *shape, ls_lt_product **out);
 void ls_lt_product_close(ls_lt_product *product); /* NULL does nothing */
-/* Algorithms without memory of their own, best guess first: at most `most`, and how many. */
+/* Asks the library's heuristic for up to `most` algorithms (16 at most) that need no workspace, fastest guess first.
+ * Returns how many; 0 also on failure. */
 int ls_lt_product_guess(ls_lt_product *product, ls_lt_algorithm *out, int most);
-/* Whether it would guess this one, as it was kept from another time. */
+/* Returns whether the heuristic still lists an algorithm, such as one that a file kept, among its first `most`. */
 bool ls_lt_product_takes(ls_lt_product *product, const ls_lt_algorithm *algorithm, int most);
+/* Enqueues the GEMM on the stream. */
 ls_status ls_lt_product_run(ls_lt_product *product, const ls_lt_algorithm *algorithm, const ls_lt_operands *operands,
                             CUstream stream);
 

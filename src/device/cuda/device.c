@@ -101,23 +101,24 @@ typedef struct cuda_device {
 } cuda_device;
 
 static cuda_device *cuda_of(ls_device *device) { return (cuda_device *)(void *)device; }
-static CUstream stream_of(const cuda_device *cuda) { return cuda->streams[cuda->base.queue]; }
+static CUstream current_stream(const cuda_device *cuda) { return cuda->streams[cuda->base.queue]; }
 
 /* Returns whether this is a dry device, which computes nothing and has no driver. */
 static bool is_dry(const cuda_device *cuda) { return !cuda->driver; }
-static void *const nowhere = (void *)(uintptr_t)4096;
+static void *const nowhere = (void *)(uintptr_t)4096; /* what a dry device returns as memory that nothing reads */
 
-static CUdeviceptr address(const void *memory) { return (CUdeviceptr)(uintptr_t)memory; }
+static CUdeviceptr address_of(const void *memory) { return (CUdeviceptr)(uintptr_t)memory; }
 
+/* ASK() and CALL() call the driver and return on an error; CALL() first looks for a lost worker as its cause. */
 #define ASK(cuda, name, ...)                                                                                           \
     LS_TRY(ls_cuda_result((cuda)->driver, (cuda)->driver->name(__VA_ARGS__), #name, (cuda)->gpu))
 #define CALL(cuda, name, ...)                                                                                          \
     LS_TRY(blame_lost_worker(cuda,                                                                                     \
                              ls_cuda_result((cuda)->driver, (cuda)->driver->name(__VA_ARGS__), #name, (cuda)->gpu)))
 
-/* Replaces a failure of the GPU by the loss of another worker, if there is one: the memory of a lost worker disappears
- * while kernels read it, which makes the driver fail. Waits for up to half a second, because the loss is detected late.
- */
+/* Returns the loss of another worker instead of LS_ERR_FAILED of the GPU, if there is one: the memory of a lost worker
+ * disappears while kernels read it, which makes the driver fail. Waits up to half a second, because the loss is
+ * detected late. Does so once; then, and for any other status, returns `status`. */
 static ls_status blame_lost_worker(cuda_device *cuda, ls_status status) {
     enum { TRIES = 500, TRY_US = 1000 };
     ls_device_guest *guest = cuda->base.guest;
@@ -135,7 +136,7 @@ static ls_status blame_lost_worker(cuda_device *cuda, ls_status status) {
 }
 
 /* Launches the kernels collected for a queue. Must precede any other call on its stream. */
-static ls_status flush(cuda_device *cuda, int queue) {
+static ls_status flush_queue(cuda_device *cuda, int queue) {
     const char *kernel;
     if (!cuda->graphs) return LS_OK;
     CUresult result = ls_cuda_graphs_flush(cuda->graphs, queue, &kernel);
@@ -144,6 +145,8 @@ static ls_status flush(cuda_device *cuda, int queue) {
 
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
+/* Polls until `ask` says that the work is done. Meanwhile reads finished times, and fails if the observer's watch fails
+ * or the time limit is over. After any failure the GPU is lost. */
 static ls_status wait_until(cuda_device *cuda, CUresult (*ask)(cuda_device *cuda, CUevent event), CUevent event) {
     double begin = 0;
     for (unsigned turn = 0;; turn++) {
@@ -182,7 +185,7 @@ static CUresult ask_streams(cuda_device *cuda, CUevent event) {
 }
 
 static ls_status finish_queues(ls_device *device) {
-    for (int q = 0; q < LS_QUEUES; q++) LS_TRY(flush(cuda_of(device), q));
+    for (int q = 0; q < LS_QUEUES; q++) LS_TRY(flush_queue(cuda_of(device), q));
     return wait_until(cuda_of(device), ask_streams, NULL);
 }
 
@@ -193,13 +196,13 @@ static CUresult ask_compute(cuda_device *cuda, CUevent event) {
     return cuda->driver->cuStreamQuery(cuda->streams[LS_QUEUE_COMPUTE]);
 }
 
-/* Reads finished pairs and sets a new anchor. The compute queue is idle at the anchor, so the host sees it pass without
- * delay. */
+/* Adds finished pairs to the trace and sets a new anchor (times.h). Waits until the compute queue is idle, so that the
+ * host sees the anchor pass without delay. */
 static ls_status read_times(ls_device *device) {
     cuda_device *cuda = cuda_of(device);
     CUevent anchor = cuda->times ? ls_cuda_times_anchor(cuda->times) : NULL;
     if (!anchor) return LS_OK;
-    LS_TRY(flush(cuda, LS_QUEUE_COMPUTE));
+    LS_TRY(flush_queue(cuda, LS_QUEUE_COMPUTE));
     LS_TRY(wait_until(cuda, ask_compute, NULL));
     ls_cuda_times_read(cuda->times, 0);
     CALL(cuda, cuEventRecord, anchor, cuda->streams[LS_QUEUE_COMPUTE]);
@@ -208,7 +211,7 @@ static ls_status read_times(ls_device *device) {
     return LS_OK;
 }
 
-/* Returns whether enqueued work is traced. Costs one load if it is not. */
+/* Returns whether enqueued work is traced; prepares that on first use. Costs one load if it is not. */
 static bool is_traced(cuda_device *cuda) {
     if (!ls_events_are_on() || is_dry(cuda)) return false;
     if (cuda->times) return true;
@@ -216,16 +219,18 @@ static bool is_traced(cuda_device *cuda) {
     return cuda->times && read_times(&cuda->base) == LS_OK;
 }
 
+/* Begin the span of a copy, or of a wait for another queue, on the current stream; NULL if nothing is traced. */
 static ls_cuda_pair *begin_copy(cuda_device *cuda, const char *what, size_t bytes) {
-    return is_traced(cuda) ? ls_cuda_times_copy(cuda->times, stream_of(cuda), cuda->base.queue, what, bytes) : NULL;
+    return is_traced(cuda) ? ls_cuda_times_copy(cuda->times, current_stream(cuda), cuda->base.queue, what, bytes)
+                           : NULL;
 }
 
 static ls_cuda_pair *begin_wait(cuda_device *cuda, int other) {
-    return is_traced(cuda) ? ls_cuda_times_wait(cuda->times, stream_of(cuda), cuda->base.queue, other) : NULL;
+    return is_traced(cuda) ? ls_cuda_times_wait(cuda->times, current_stream(cuda), cuda->base.queue, other) : NULL;
 }
 
 static void end_times(cuda_device *cuda, ls_cuda_pair *pair) {
-    if (pair) ls_cuda_times_end(cuda->times, pair, stream_of(cuda));
+    if (pair) ls_cuda_times_end(cuda->times, pair, current_stream(cuda));
 }
 
 bool ls_cuda_ask(ls_device *device, const char *operation, const ls_gemm *product) {
@@ -240,7 +245,7 @@ bool ls_cuda_ask(ls_device *device, const char *operation, const ls_gemm *produc
 static ls_status record_event(ls_device *device, ls_event *out) {
     cuda_device *cuda = cuda_of(device);
     int queue = device->queue;
-    LS_TRY(flush(cuda, device->queue));
+    LS_TRY(flush_queue(cuda, device->queue));
     uint64_t number = cuda->recorded[queue] + 1;
     CALL(cuda, cuEventRecord, cuda->events[queue][number % EVENTS], cuda->streams[queue]);
     cuda->recorded[queue] = number;
@@ -248,6 +253,8 @@ static ls_status record_event(ls_device *device, ls_event *out) {
     return LS_OK;
 }
 
+/* Checks that the event was recorded on this device. An event whose place in the ring was taken passes, too: waiting
+ * for the newer one then waits longer. */
 static ls_status check_event(const cuda_device *cuda, ls_event event) {
     uint64_t recorded = (unsigned)event.queue < LS_QUEUES ? cuda->recorded[event.queue] : 0;
     if (event.number >= 1 && event.number <= recorded) return LS_OK;
@@ -260,9 +267,9 @@ static ls_status follow_event(ls_device *device, ls_event event) {
     cuda_device *cuda = cuda_of(device);
     LS_TRY(check_event(cuda, event));
     if (event.queue == device->queue) return LS_OK;
-    LS_TRY(flush(cuda, device->queue));
+    LS_TRY(flush_queue(cuda, device->queue));
     ls_cuda_pair *pair = begin_wait(cuda, event.queue);
-    CALL(cuda, cuStreamWaitEvent, stream_of(cuda), cuda->events[event.queue][event.number % EVENTS], 0);
+    CALL(cuda, cuStreamWaitEvent, current_stream(cuda), cuda->events[event.queue][event.number % EVENTS], 0);
     end_times(cuda, pair);
     return LS_OK;
 }
@@ -288,9 +295,9 @@ static ls_status has_passed(ls_device *device, ls_event event, bool *out) {
 static ls_status fill_bytes(ls_device *device, void *to, unsigned char byte, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
     if (!bytes) return LS_OK;
-    LS_TRY(flush(cuda, device->queue));
+    LS_TRY(flush_queue(cuda, device->queue));
     ls_cuda_pair *pair = begin_copy(cuda, "fill", bytes);
-    CALL(cuda, cuMemsetD8Async, address(to), byte, bytes, stream_of(cuda));
+    CALL(cuda, cuMemsetD8Async, address_of(to), byte, bytes, current_stream(cuda));
     end_times(cuda, pair);
     return LS_OK;
 }
@@ -306,20 +313,20 @@ static ls_status alloc_memory(ls_device *device, size_t bytes, void **out) {
 
 static void free_memory(ls_device *device, void *memory) {
     if (!cuda_of(device)->lost) (void)finish_queues(device);
-    if (!cuda_of(device)->lost) (void)cuda_of(device)->driver->cuMemFree(address(memory));
+    if (!cuda_of(device)->lost) (void)cuda_of(device)->driver->cuMemFree(address_of(memory));
 }
 
 static ls_status copy_bytes(ls_device *device, void *to, const void *from, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
     if (!bytes) return LS_OK;
-    LS_TRY(flush(cuda, device->queue));
+    LS_TRY(flush_queue(cuda, device->queue));
     ls_cuda_pair *pair = begin_copy(cuda, "copy", bytes);
-    CALL(cuda, cuMemcpyDtoDAsync, address(to), address(from), bytes, stream_of(cuda));
+    CALL(cuda, cuMemcpyDtoDAsync, address_of(to), address_of(from), bytes, current_stream(cuda));
     end_times(cuda, pair);
     return LS_OK;
 }
 
-/* Returns the next piece of the pinned ring, after the previous copy through it is complete. */
+/* Sets *at to the next piece of the pinned ring, after the previous copy through it is complete. */
 static ls_status next_piece(cuda_device *cuda, unsigned *at) {
     *at = cuda->next_piece++ % PIECES;
     if (cuda->piece_used[*at]) LS_TRY(wait_until(cuda, ask_event, cuda->piece_done[*at]));
@@ -329,7 +336,7 @@ static ls_status next_piece(cuda_device *cuda, unsigned *at) {
 
 static ls_status copy_in(ls_device *device, void *to, const void *host, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
-    LS_TRY(flush(cuda, device->queue));
+    LS_TRY(flush_queue(cuda, device->queue));
     for (size_t begin = 0, n; begin < bytes; begin += n) {
         n = bytes - begin < PIECE_BYTES ? bytes - begin : PIECE_BYTES;
         unsigned at;
@@ -337,9 +344,9 @@ static ls_status copy_in(ls_device *device, void *to, const void *host, size_t b
         unsigned char *piece = cuda->pinned + (size_t)at * PIECE_BYTES;
         memcpy(piece, (const unsigned char *)host + begin, n);
         ls_cuda_pair *pair = begin_copy(cuda, "copy in", n);
-        CALL(cuda, cuMemcpyHtoDAsync, address(to) + begin, piece, n, stream_of(cuda));
+        CALL(cuda, cuMemcpyHtoDAsync, address_of(to) + begin, piece, n, current_stream(cuda));
         end_times(cuda, pair);
-        CALL(cuda, cuEventRecord, cuda->piece_done[at], stream_of(cuda));
+        CALL(cuda, cuEventRecord, cuda->piece_done[at], current_stream(cuda));
     }
     return LS_OK;
 }
@@ -368,6 +375,7 @@ static void free_host(ls_device *device, void *memory) {
     }
 }
 
+/* Returns whether the bytes lie in a block of alloc_host(). */
 static bool is_pinned(const cuda_device *cuda, const void *host, size_t bytes) {
     uintptr_t at = (uintptr_t)host;
     for (int i = 0; i < HOST_BLOCKS; i++) {
@@ -377,13 +385,14 @@ static bool is_pinned(const cuda_device *cuda, const void *host, size_t bytes) {
     return false;
 }
 
+/* Copies from the device straight to pinned host memory, and waits. */
 static ls_status copy_to_pinned(cuda_device *cuda, void *host, const void *from, size_t bytes) {
     unsigned at;
     LS_TRY(next_piece(cuda, &at)); /* the copy needs only the event of the piece */
     ls_cuda_pair *pair = begin_copy(cuda, "copy out", bytes);
-    CALL(cuda, cuMemcpyDtoHAsync, host, address(from), bytes, stream_of(cuda));
+    CALL(cuda, cuMemcpyDtoHAsync, host, address_of(from), bytes, current_stream(cuda));
     end_times(cuda, pair);
-    CALL(cuda, cuEventRecord, cuda->piece_done[at], stream_of(cuda));
+    CALL(cuda, cuEventRecord, cuda->piece_done[at], current_stream(cuda));
     return wait_until(cuda, ask_event, cuda->piece_done[at]);
 }
 
@@ -391,7 +400,7 @@ static ls_status copy_to_pinned(cuda_device *cuda, void *host, const void *from,
 static ls_status copy_out(ls_device *device, void *host, const void *from, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
     size_t asked = 0, taken = 0;
-    LS_TRY(flush(cuda, device->queue));
+    LS_TRY(flush_queue(cuda, device->queue));
     if (bytes > 0 && is_pinned(cuda, host, bytes)) return copy_to_pinned(cuda, host, from, bytes);
     unsigned first = cuda->next_piece;
     while (taken < bytes) {
@@ -400,10 +409,10 @@ static ls_status copy_out(ls_device *device, void *host, const void *from, size_
             unsigned at;
             LS_TRY(next_piece(cuda, &at));
             ls_cuda_pair *pair = begin_copy(cuda, "copy out", n);
-            CALL(cuda, cuMemcpyDtoHAsync, cuda->pinned + (size_t)at * PIECE_BYTES, address(from) + asked, n,
-                 stream_of(cuda));
+            CALL(cuda, cuMemcpyDtoHAsync, cuda->pinned + (size_t)at * PIECE_BYTES, address_of(from) + asked, n,
+                 current_stream(cuda));
             end_times(cuda, pair);
-            CALL(cuda, cuEventRecord, cuda->piece_done[at], stream_of(cuda));
+            CALL(cuda, cuEventRecord, cuda->piece_done[at], current_stream(cuda));
             asked += n;
         }
         unsigned at = first++ % PIECES;
@@ -415,16 +424,16 @@ static ls_status copy_out(ls_device *device, void *host, const void *from, size_
     return LS_OK;
 }
 
-static ls_status mark(ls_device *device) {
+static ls_status mark_compute(ls_device *device) {
     cuda_device *cuda = cuda_of(device);
     if (!cuda->marked) CALL(cuda, cuEventCreate, &cuda->marked, CU_EVENT_DISABLE_TIMING);
-    LS_TRY(flush(cuda, LS_QUEUE_COMPUTE));
+    LS_TRY(flush_queue(cuda, LS_QUEUE_COMPUTE));
     CALL(cuda, cuEventRecord, cuda->marked, cuda->streams[LS_QUEUE_COMPUTE]);
     return LS_OK;
 }
 
-/* Waits for a stream, or for the marked event if `stream` is NULL. Does not look for lost workers as wait_until() does:
- * a rescue runs only after a loss. */
+/* Waits for a stream, or for the marked event if `stream` is NULL, up to RESCUE_S. Does not look for lost workers as
+ * wait_until() does: a rescue runs only after a loss. */
 static ls_status wait_alone(cuda_device *cuda, CUstream stream) {
     double begin = ls_clock_seconds();
     for (;;) {
@@ -438,7 +447,7 @@ static ls_status wait_alone(cuda_device *cuda, CUstream stream) {
 
 /* Copies to the host after a loss. Uses its own stream and pinned buffer, because the others may wait forever for a
  * lost worker. */
-static ls_status rescue(ls_device *device, void *host, const void *from, size_t bytes) {
+static ls_status rescue_bytes(ls_device *device, void *host, const void *from, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
     if (!cuda->aside) {
         ASK(cuda, cuStreamCreate, &cuda->aside, CU_STREAM_NON_BLOCKING);
@@ -447,7 +456,7 @@ static ls_status rescue(ls_device *device, void *host, const void *from, size_t 
     }
     for (size_t begin = 0, n; begin < bytes; begin += n) {
         n = bytes - begin < PIECE_BYTES ? bytes - begin : PIECE_BYTES;
-        ASK(cuda, cuMemcpyDtoHAsync, cuda->aside_host, address(from) + begin, n, cuda->aside);
+        ASK(cuda, cuMemcpyDtoHAsync, cuda->aside_host, address_of(from) + begin, n, cuda->aside);
         LS_TRY(wait_alone(cuda, cuda->aside));
         memcpy((unsigned char *)host + begin, cuda->aside_host, n);
     }
@@ -540,7 +549,7 @@ static ls_status get_usage(ls_device *device, ls_device_usage *out) {
 static ls_status share_memory(ls_device *device, void *memory, ls_memory_handle *out) {
     cuda_device *cuda = cuda_of(device);
     CUipcMemHandle handle;
-    ASK(cuda, cuIpcGetMemHandle, &handle, address(memory));
+    ASK(cuda, cuIpcGetMemHandle, &handle, address_of(memory));
     memcpy(out->bytes, handle.reserved, sizeof out->bytes);
     return LS_OK;
 }
@@ -558,21 +567,21 @@ static ls_status open_memory(ls_device *device, const ls_memory_handle *handle, 
 
 static void close_memory(ls_device *device, void *memory) {
     if (!cuda_of(device)->lost) (void)finish_queues(device);
-    if (!cuda_of(device)->lost) (void)cuda_of(device)->driver->cuIpcCloseMemHandle(address(memory));
+    if (!cuda_of(device)->lost) (void)cuda_of(device)->driver->cuIpcCloseMemHandle(address_of(memory));
 }
 
 static ls_status signal_counter(ls_device *device, uint64_t *counter, uint64_t value) {
     cuda_device *cuda = cuda_of(device);
-    LS_TRY(flush(cuda, device->queue));
-    CALL(cuda, cuStreamWriteValue64, stream_of(cuda), address(counter), value, 0);
+    LS_TRY(flush_queue(cuda, device->queue));
+    CALL(cuda, cuStreamWriteValue64, current_stream(cuda), address_of(counter), value, 0);
     return LS_OK;
 }
 
 static ls_status await_counter(ls_device *device, const uint64_t *counter, uint64_t value) {
     cuda_device *cuda = cuda_of(device);
-    LS_TRY(flush(cuda, device->queue));
+    LS_TRY(flush_queue(cuda, device->queue));
     ls_cuda_pair *pair = begin_wait(cuda, -1);
-    CALL(cuda, cuStreamWaitValue64, stream_of(cuda), address(counter), value, CU_STREAM_WAIT_VALUE_GEQ);
+    CALL(cuda, cuStreamWaitValue64, current_stream(cuda), address_of(counter), value, CU_STREAM_WAIT_VALUE_GEQ);
     end_times(cuda, pair);
     return LS_OK;
 }
@@ -598,9 +607,9 @@ static ls_status move_pieces(ls_device *device, ls_link *link, const ls_link_pie
     cuda_device *cuda = cuda_of(device);
     size_t bytes = 0;
     for (int i = 0; i < count; i++) bytes += pieces[i].bytes;
-    LS_TRY(flush(cuda, device->queue));
+    LS_TRY(flush_queue(cuda, device->queue));
     ls_cuda_pair *pair = begin_copy(cuda, "link", bytes);
-    LS_TRY(ls_nccl_move(link, pieces, count, stream_of(cuda)));
+    LS_TRY(ls_nccl_move(link, pieces, count, current_stream(cuda)));
     end_times(cuda, pair);
     return LS_OK;
 }
@@ -629,6 +638,7 @@ static bool is_for_graphs(cuda_device *cuda, ls_cuda_kernel kernel, CUfunction f
     return cuda->args_bytes[kernel] > 0;
 }
 
+/* Adds a launch to the batch of the current queue. An error may be that of an earlier launch, which it names. */
 static ls_status note_launch(cuda_device *cuda, ls_cuda_kernel kernel, const ls_cuda_start *start, const void *args) {
     const char *failed;
     CUresult result =
@@ -658,15 +668,16 @@ ls_status ls_cuda_launch(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid 
                                      .shared = (unsigned)shared};
         return note_launch(cuda, kernel, &start, args);
     }
-    LS_TRY(flush(cuda, device->queue));
+    LS_TRY(flush_queue(cuda, device->queue));
     void *parameters[1];
     memcpy(parameters, &args, sizeof args);
     ls_cuda_pair *pair = NULL;
     if (is_traced(cuda))
-        pair = ls_cuda_times_kernel(cuda->times, stream_of(cuda), device->queue, ls_cuda_kernel_name(kernel),
+        pair = ls_cuda_times_kernel(cuda->times, current_stream(cuda), device->queue, ls_cuda_kernel_name(kernel),
                                     grid.x * grid.y * grid.z, &cuda->asked);
-    CUresult result = cuda->driver->cuLaunchKernel(function, (unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z,
-                                                   threads, 1, 1, (unsigned)shared, stream_of(cuda), parameters, NULL);
+    CUresult result =
+        cuda->driver->cuLaunchKernel(function, (unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z, threads, 1, 1,
+                                     (unsigned)shared, current_stream(cuda), parameters, NULL);
     end_times(cuda, pair);
     return blame_lost_worker(cuda, ls_cuda_result(cuda->driver, result, ls_cuda_kernel_name(kernel), cuda->gpu));
 }
@@ -674,11 +685,11 @@ ls_status ls_cuda_launch(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid 
 ls_status ls_cuda_enqueue(ls_device *device, const char *name, ls_status (*enqueue)(void *ctx, CUstream stream),
                           void *ctx) {
     cuda_device *cuda = cuda_of(device);
-    LS_TRY(flush(cuda, device->queue));
+    LS_TRY(flush_queue(cuda, device->queue));
     ls_cuda_pair *pair = NULL;
     if (is_traced(cuda))
-        pair = ls_cuda_times_kernel(cuda->times, stream_of(cuda), device->queue, name, 1, &cuda->asked);
-    ls_status status = enqueue(ctx, stream_of(cuda));
+        pair = ls_cuda_times_kernel(cuda->times, current_stream(cuda), device->queue, name, 1, &cuda->asked);
+    ls_status status = enqueue(ctx, current_stream(cuda));
     end_times(cuda, pair);
     return status;
 }
@@ -704,7 +715,8 @@ static unsigned char *list_pinned(const cuda_device *cuda, unsigned queue, unsig
     return cuda->pinned + (size_t)PIECES * PIECE_BYTES + list_offset(queue, at);
 }
 
-/* Returns the list that already has these bytes, or the least recently used one. */
+/* Returns the list of the queue that already has these bytes (*is_there), or the least recently used one. Short lists
+ * and long ones are searched apart. */
 static unsigned find_list(const cuda_device *cuda, unsigned queue, const void *host, size_t bytes, bool *is_there) {
     unsigned first = bytes > SHORT_BYTES ? 0 : LONG_LISTS, end = bytes > SHORT_BYTES ? LONG_LISTS : LISTS_EACH;
     const list_place *places = &cuda->list[queue * LISTS_EACH];
@@ -717,6 +729,8 @@ static unsigned find_list(const cuda_device *cuda, unsigned queue, const void *h
     return oldest;
 }
 
+/* Copies the bytes to list `at` of the current queue, after its last copy is complete. Stream order keeps the old bytes
+ * until the kernels launched before have read them. */
 static ls_status copy_list(cuda_device *cuda, unsigned at, const void *host, size_t bytes) {
     unsigned queue = (unsigned)cuda->base.queue;
     list_place *place = &cuda->list[queue * LISTS_EACH + at];
@@ -725,13 +739,14 @@ static ls_status copy_list(cuda_device *cuda, unsigned at, const void *host, siz
     if (!place->copied) CALL(cuda, cuEventCreate, &place->copied, CU_EVENT_DISABLE_TIMING);
     memcpy(pinned, host, bytes);
     place->bytes = bytes;
-    LS_TRY(flush(cuda, cuda->base.queue));
+    LS_TRY(flush_queue(cuda, cuda->base.queue));
     if (bytes) {
         ls_cuda_pair *pair = begin_copy(cuda, "list", bytes);
-        CALL(cuda, cuMemcpyHtoDAsync, address(cuda->lists) + list_offset(queue, at), pinned, bytes, stream_of(cuda));
+        CALL(cuda, cuMemcpyHtoDAsync, address_of(cuda->lists) + list_offset(queue, at), pinned, bytes,
+             current_stream(cuda));
         end_times(cuda, pair);
     }
-    CALL(cuda, cuEventRecord, place->copied, stream_of(cuda));
+    CALL(cuda, cuEventRecord, place->copied, current_stream(cuda));
     return LS_OK;
 }
 
@@ -741,7 +756,6 @@ ls_status ls_cuda_list(ls_device *device, const void *host, size_t bytes, const 
         return ls_fail(LS_ERR_INPUT, "a list of %zu bytes for the GPU: at most %d", bytes, LS_CUDA_LIST_BYTES);
     *out = nowhere;
     if (is_dry(cuda)) return LS_OK;
-    /* Each queue has its own lists, so that stream order keeps a list until its readers have finished. */
     bool is_there;
     unsigned queue = (unsigned)device->queue, at = find_list(cuda, queue, host, bytes, &is_there);
     if (!is_there) LS_TRY(copy_list(cuda, at, host, bytes));
@@ -768,7 +782,7 @@ ls_status ls_cuda_tensor_map_of(ls_device *device, const ls_cuda_tiled *m, ls_cu
     return LS_OK;
 }
 
-/* Switches matmuls to other tiles and loops to other blocks, so that other multiprocessors compute each part. */
+/* Makes matmuls use other tiles and loops other blocks, so that other multiprocessors compute each part. */
 static ls_status compute_otherwise(ls_device *device, bool otherwise) {
     cuda_of(device)->otherwise = otherwise;
     return LS_OK;
@@ -808,6 +822,8 @@ size_t ls_cuda_shared_max(ls_device *device) { return cuda_of(device)->shared_ma
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
+/* Waits up to TEARDOWN_LIMIT_S and frees all. A lost GPU's resources are left to the end of the process, because
+ * freeing them could wait forever. */
 static void destroy_cuda(ls_device *device) {
     cuda_device *cuda = cuda_of(device);
     const ls_cuda_driver *driver = cuda->driver;
@@ -821,10 +837,10 @@ static void destroy_cuda(ls_device *device) {
     ls_cuda_graphs_close(cuda->graphs);
     ls_cuda_times_close(cuda->times);
     ls_cuda_modules_close(cuda->modules);
-    if (cuda->lists) (void)driver->cuMemFree(address(cuda->lists));
+    if (cuda->lists) (void)driver->cuMemFree(address_of(cuda->lists));
     if (cuda->pinned) (void)driver->cuMemFreeHost(cuda->pinned);
     for (int q = 0; q < LS_QUEUES; q++) {
-        if (cuda->scratch[q]) (void)driver->cuMemFree(address(cuda->scratch[q]));
+        if (cuda->scratch[q]) (void)driver->cuMemFree(address_of(cuda->scratch[q]));
         for (int i = 0; i < EVENTS; i++)
             if (cuda->events[q][i]) (void)driver->cuEventDestroy(cuda->events[q][i]);
     }
@@ -870,8 +886,8 @@ static const ls_device_calls cuda_calls = {
     .host_alloc = alloc_host,
     .host_free = free_host,
     .read_times = read_times,
-    .mark = mark,
-    .rescue = rescue,
+    .mark = mark_compute,
+    .rescue = rescue_bytes,
 };
 
 static ls_status make_events(cuda_device *cuda, CUevent *events, int count) {
@@ -879,6 +895,7 @@ static ls_status make_events(cuda_device *cuda, CUevent *events, int count) {
     return LS_OK;
 }
 
+/* Opens the context, streams, events and buffers of cuda->gpu. On failure the caller destroys what was opened. */
 static ls_status open_gpu(cuda_device *cuda) {
     int count = 0, value = 0;
     CALL(cuda, cuDeviceGetCount, &count);
@@ -905,7 +922,7 @@ static ls_status open_gpu(cuda_device *cuda) {
     CALL(cuda, cuMemHostAlloc, &pinned, PINNED_BYTES, 0);
     cuda->pinned = pinned;
     LS_TRY(alloc_memory(&cuda->base, LISTS_BYTES + FLAGS_BYTES, &cuda->lists));
-    CALL(cuda, cuMemsetD8Async, address(cuda->lists) + LISTS_BYTES, 0, FLAGS_BYTES, cuda->streams[LS_QUEUE_COMPUTE]);
+    CALL(cuda, cuMemsetD8Async, address_of(cuda->lists) + LISTS_BYTES, 0, FLAGS_BYTES, cuda->streams[LS_QUEUE_COMPUTE]);
     LS_TRY(ls_cuda_capability(cuda->driver, cuda->gpu, cuda->handle, &value));
     cuda->has_wgmma = value == WGMMA_CAPABILITY && cuda->driver->cuTensorMapEncodeTiled;
     return ls_cuda_modules_open(cuda->driver, cuda->gpu, cuda->handle, &cuda->modules);

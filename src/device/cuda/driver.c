@@ -21,12 +21,14 @@ static struct {
 
 typedef CUresult (*get_proc_address)(const char *symbol, void **out, int version, uint64_t flags, int *status);
 
+/* Sets name and text of a driver error, also when the driver is not loaded completely. */
 static void result_name(const ls_cuda_driver *driver, CUresult result, const char **name, const char **text) {
     *name = "unknown error", *text = "no text";
     if (driver->cuGetErrorName) (void)driver->cuGetErrorName(result, name);
     if (driver->cuGetErrorString) (void)driver->cuGetErrorString(result, text);
 }
 
+/* Looks up all calls; those that are not required become NULL if the driver lacks them. */
 static ls_status load_calls(void *library, ls_cuda_driver *driver) {
     get_proc_address get;
     *(void **)(void *)&get = dlsym(library, "cuGetProcAddress_v2");

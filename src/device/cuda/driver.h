@@ -1,8 +1,8 @@
 /* driver.h: NVIDIA's driver, loaded when a GPU is asked for, so that one program runs with and without one.
  *
- * A process that forks after the driver was started has a broken child, so the driver is started once, in the process
- * that uses it: a call in another process is refused by name. All names are those of the driver's interface; the types
- * are our own declarations of it. */
+ * The driver does not survive a fork, so it is started once, in the process that uses it; ls_cuda_driver_load() fails
+ * in a child of that process. Names are those of the driver API; the types are our own declarations of it, so that the
+ * build needs no CUDA headers. One thread at a time calls the functions of this file. */
 #ifndef LS_DEVICE_CUDA_DRIVER_H
 #define LS_DEVICE_CUDA_DRIVER_H
 
@@ -108,13 +108,13 @@ enum {
     X(cuIpcOpenMemHandle, (CUdeviceptr * out, CUipcMemHandle handle, unsigned flags))                                  \
     X(cuIpcCloseMemHandle, (CUdeviceptr memory))
 
-/* NULL where the driver has it not. */
+/* NULL if the driver lacks the call. */
 #define LS_CUDA_OPTIONAL_CALLS(X)                                                                                      \
     X(cuTensorMapEncodeTiled,                                                                                          \
       (void *map, int type, uint32_t rank, void *at, const uint64_t *sizes, const uint64_t *strides,                   \
        const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill))
 
-/* Of CUDA 12.4, for graphs.h; NULL where the driver has it not. */
+/* Calls of CUDA 12.4, for graphs.h; NULL if the driver lacks them. */
 #define LS_CUDA_GRAPH_CALLS(X)                                                                                         \
     X(cuFuncGetParamInfo, (CUfunction function, size_t index, size_t * offset, size_t * bytes))                        \
     X(cuGraphCreate, (CUgraph * out, unsigned flags))                                                                  \
@@ -135,21 +135,23 @@ typedef struct ls_cuda_driver {
     int version; /* 13000 is CUDA 13.0 */
 } ls_cuda_driver;
 
-/* Loads and starts the driver, the first time; later calls in the same process give the same. LS_ERR_UNSUPPORTED-like
- * failures are LS_ERR_INPUT of this machine (ls_fail_here): no driver, one too old, no GPU. */
+/* Loads and starts the driver on the first call; later calls in the same process return the same result, also the same
+ * failure. *out is static. LS_ERR_INPUT of this machine (ls_fail_here): no driver, one too old, no GPU. LS_ERR_FAILED
+ * in a process that was forked after the start. */
 ls_status ls_cuda_driver_load(const ls_cuda_driver **out);
 
-/* Whether the driver could not be started because it sees no GPU. */
+/* Returns whether the last start failed because the driver sees no GPU. */
 bool ls_cuda_driver_sees_none(void);
 
-/* What became of a call of the driver: LS_OK, or an error that names the call, the GPU's own words for it and what to
- * do. */
+/* Converts the result of a driver call: LS_OK, LS_ERR_RESOURCE if the GPU is out of memory, else LS_ERR_FAILED, with a
+ * message that names the call, the driver's text and what to do. `gpu` −1: the message names the driver, not a GPU. */
 ls_status ls_cuda_result(const ls_cuda_driver *driver, CUresult result, const char *call, int gpu);
 
-/* How long to wait for an answer of a GPU: LS_CUDA_WAIT_S seconds, for tests, else `otherwise`. */
+/* Returns the limit of a wait for a GPU, in seconds: the environment variable LS_CUDA_WAIT_S, for tests, else
+ * `otherwise`. */
 double ls_cuda_patience_s(double otherwise);
 
-/* 90 is compute capability 9.0. LS_ERR_INPUT below the 8.0 that is needed. */
+/* Sets *out to the compute capability of a GPU, 90 for 9.0. LS_ERR_INPUT below the 8.0 that is needed. */
 ls_status ls_cuda_capability(const ls_cuda_driver *driver, int gpu, CUdevice handle, int *out);
 
 #endif

@@ -50,9 +50,8 @@ struct ls_cuda_graphs {
     chain chain[CHAINS];
 };
 
-/* ---- one by one -------------------------------------------------------------------------------------------------- */
-
-static CUresult start_one(ls_cuda_graphs *g, int queue, const ls_cuda_start *s, const void *args) {
+/* Launches one kernel. Keeps the first error and the kernel's name. */
+static CUresult launch_one(ls_cuda_graphs *g, int queue, const ls_cuda_start *s, const void *args) {
     void *parameters[1];
     memcpy(parameters, &args, sizeof args);
     CUresult result = g->driver->cuLaunchKernel(s->function, s->grid[0], s->grid[1], s->grid[2], s->threads, 1, 1,
@@ -64,23 +63,23 @@ static CUresult start_one(ls_cuda_graphs *g, int queue, const ls_cuda_start *s, 
     return result;
 }
 
-static void start_each(ls_cuda_graphs *g, int queue, const batch *b) {
+/* Launches a batch kernel by kernel, up to the first error. */
+static void launch_each(ls_cuda_graphs *g, int queue, const batch *b) {
     CUresult result = CUDA_SUCCESS;
     for (int i = 0; i < b->count && result == CUDA_SUCCESS; i++)
-        result = start_one(g, queue, &b->launch[i].start, b->args + b->launch[i].args);
+        result = launch_one(g, queue, &b->launch[i].start, b->args + b->launch[i].args);
 }
 
-/* ---- graphs ------------------------------------------------------------------------------------------------------ */
-
-static void forget(const ls_cuda_graphs *g, chain *c) {
+/* Destroys a chain's graph and frees its place. */
+static void forget_chain(const ls_cuda_graphs *g, chain *c) {
     if (c->exec) (void)g->driver->cuGraphExecDestroy(c->exec);
     if (c->graph) (void)g->driver->cuGraphDestroy(c->graph);
     free(c->args);
     *c = (chain){0};
 }
 
-/* Returns whether a graph call succeeded. After a failure graphs stay disabled. */
-static bool is_done(ls_cuda_graphs *g, CUresult result, const char *call) {
+/* Returns whether a graph call succeeded. A failure disables graphs for good. */
+static bool check_graph_call(ls_cuda_graphs *g, CUresult result, const char *call) {
     if (result == CUDA_SUCCESS) return true;
     ls_log_debug("no CUDA graphs from here on: %s gave error %d", call, result);
     g->is_over = true;
@@ -97,8 +96,8 @@ static bool has_same_args(const chain *c, const batch *b, int i) {
     return memcmp(c->args + c->launch[i].args, b->args + b->launch[i].args, b->launch[i].args_bytes) == 0;
 }
 
-/* Launches whose arguments differ; `most` + 1 if there are more, or if it is another chain. */
-static int differences(const chain *c, int queue, const batch *b, int most) {
+/* Counts the launches whose arguments differ; `most` + 1 if there are more, or if the chain has other kernels. */
+static int count_differences(const chain *c, int queue, const batch *b, int most) {
     int count = 0;
     if (c->queue != queue || c->count != b->count) return most + 1;
     for (int i = 0; i < b->count; i++)
@@ -113,7 +112,7 @@ static chain *find_chain(ls_cuda_graphs *g, int queue, const batch *b) {
     chain *best = NULL;
     int most = b->count / 2;
     for (int i = 0; i < CHAINS && most >= 0; i++) {
-        int count = differences(&g->chain[i], queue, b, most);
+        int count = count_differences(&g->chain[i], queue, b, most);
         if (count > most) continue;
         best = &g->chain[i];
         most = count - 1;
@@ -121,13 +120,13 @@ static chain *find_chain(ls_cuda_graphs *g, int queue, const batch *b) {
     return best;
 }
 
-/* Remembers a batch that is new, where there is room for it. */
-static void remember(ls_cuda_graphs *g, int queue, const batch *b) {
+/* Remembers a new batch in a free place, or in that of a chain unused for STALE batches; else drops it. */
+static void remember_batch(ls_cuda_graphs *g, int queue, const batch *b) {
     chain *oldest = &g->chain[0];
     for (int i = 1; i < CHAINS && oldest->count; i++)
         if (!g->chain[i].count || g->chain[i].used < oldest->used) oldest = &g->chain[i];
     if (oldest->count && g->batches - oldest->used < STALE) return;
-    forget(g, oldest);
+    forget_chain(g, oldest);
     oldest->args = malloc(b->bytes);
     if (!oldest->args) return;
     oldest->queue = queue;
@@ -154,54 +153,53 @@ static CUDA_KERNEL_NODE_PARAMS node_of(const noted *n, void **parameters) {
 static bool make_graph(ls_cuda_graphs *g, chain *c) {
     const ls_cuda_driver *driver = g->driver;
     size_t before = 0, after = 0, total;
-    if (!is_done(g, driver->cuGraphCreate(&c->graph, 0), "cuGraphCreate")) return false;
+    if (!check_graph_call(g, driver->cuGraphCreate(&c->graph, 0), "cuGraphCreate")) return false;
     for (int i = 0; i < c->count; i++) {
         void *parameters[1] = {c->args + c->launch[i].args};
         CUDA_KERNEL_NODE_PARAMS node = node_of(&c->launch[i], parameters);
         CUresult result = driver->cuGraphAddKernelNode(&c->node[i], c->graph, i ? &c->node[i - 1] : NULL, i > 0, &node);
-        if (!is_done(g, result, "cuGraphAddKernelNode")) return false;
+        if (!check_graph_call(g, result, "cuGraphAddKernelNode")) return false;
     }
     (void)driver->cuMemGetInfo(&before, &total);
-    if (!is_done(g, driver->cuGraphInstantiateWithFlags(&c->exec, c->graph, 0), "cuGraphInstantiate")) return false;
+    if (!check_graph_call(g, driver->cuGraphInstantiateWithFlags(&c->exec, c->graph, 0), "cuGraphInstantiate"))
+        return false;
     (void)driver->cuMemGetInfo(&after, &total);
     if (before > after) g->bytes += before - after;
     return true;
 }
 
-/* Gives the chain the batch's arguments. */
+/* Sets the arguments of the chain, and of its graph, to those of the batch. Returns false on failure. */
 static bool set_args(ls_cuda_graphs *g, chain *c, batch *b) {
     for (int i = 0; i < b->count; i++) {
         if (has_same_args(c, b, i)) continue;
         void *parameters[1] = {b->args + b->launch[i].args};
         CUDA_KERNEL_NODE_PARAMS node = node_of(&b->launch[i], parameters);
-        if (c->exec && !is_done(g, g->driver->cuGraphExecKernelNodeSetParams(c->exec, c->node[i], &node),
-                                "cuGraphExecKernelNodeSetParams"))
+        if (c->exec && !check_graph_call(g, g->driver->cuGraphExecKernelNodeSetParams(c->exec, c->node[i], &node),
+                                         "cuGraphExecKernelNodeSetParams"))
             return false;
         memcpy(c->args + c->launch[i].args, b->args + b->launch[i].args, b->launch[i].args_bytes);
     }
     return true;
 }
 
-/* Launches a batch as a graph. Returns false if it must be launched kernel by kernel. */
-static bool start_graph(ls_cuda_graphs *g, int queue, batch *b) {
+/* Launches a batch as a graph, if a like one was seen before. Returns false if it must go kernel by kernel. */
+static bool launch_graph(ls_cuda_graphs *g, int queue, batch *b) {
     if (g->is_over || b->count < BATCH_MIN) return false;
     chain *c = find_chain(g, queue, b);
     g->batches++;
     if (!c) {
-        remember(g, queue, b);
+        remember_batch(g, queue, b);
         return false;
     }
     c->used = g->batches;
     return set_args(g, c, b) && (c->exec || make_graph(g, c)) &&
-           is_done(g, g->driver->cuGraphLaunch(c->exec, g->streams[queue]), "cuGraphLaunch");
+           check_graph_call(g, g->driver->cuGraphLaunch(c->exec, g->streams[queue]), "cuGraphLaunch");
 }
-
-/* ---- batches ----------------------------------------------------------------------------------------------------- */
 
 CUresult ls_cuda_graphs_flush(ls_cuda_graphs *g, int queue, const char **name) {
     batch *b = g->batch[queue];
     if (b && b->count > 0 && g->failed == CUDA_SUCCESS) {
-        if (!start_graph(g, queue, b)) start_each(g, queue, b);
+        if (!launch_graph(g, queue, b)) launch_each(g, queue, b);
         b->count = 0;
         b->bytes = 0;
     }
@@ -218,7 +216,7 @@ CUresult ls_cuda_graphs_add(ls_cuda_graphs *g, int queue, const ls_cuda_start *s
     if (is_now || b->count == LS_CUDA_BATCH || b->bytes + bytes > ARGS_BYTES)
         (void)ls_cuda_graphs_flush(g, queue, name);
     if (is_now) {
-        if (g->failed == CUDA_SUCCESS) (void)start_one(g, queue, start, args);
+        if (g->failed == CUDA_SUCCESS) (void)launch_one(g, queue, start, args);
     } else {
         b->launch[b->count++] = (noted){*start, b->bytes, args_bytes};
         memcpy(b->args + b->bytes, args, args_bytes);
@@ -227,8 +225,6 @@ CUresult ls_cuda_graphs_add(ls_cuda_graphs *g, int queue, const ls_cuda_start *s
     *name = g->failed_name;
     return g->failed;
 }
-
-/* ---- life -------------------------------------------------------------------------------------------------------- */
 
 ls_cuda_graphs *ls_cuda_graphs_open(const ls_cuda_driver *driver, const CUstream *streams) {
     bool has_all = true;
@@ -244,7 +240,7 @@ ls_cuda_graphs *ls_cuda_graphs_open(const ls_cuda_driver *driver, const CUstream
 
 void ls_cuda_graphs_close(ls_cuda_graphs *g) {
     if (!g) return;
-    for (int i = 0; i < CHAINS; i++) forget(g, &g->chain[i]);
+    for (int i = 0; i < CHAINS; i++) forget_chain(g, &g->chain[i]);
     for (int q = 0; q < LS_QUEUES; q++) free(g->batch[q]);
     free(g);
 }

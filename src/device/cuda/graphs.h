@@ -1,27 +1,28 @@
-/* graphs.h: launches that recur, as CUDA graphs: the host's part of a launch costs microseconds, and so does what
- * passes on the GPU between two kernels, which show where kernels take no longer.
+/* graphs.h: launches that recur, as CUDA graphs: a graph saves microseconds of launch latency on the host and between
+ * two kernels, which matter where the kernels are as short.
  *
- *     operations   a b c d | copy | e f g …           launches of a queue, and what else is done on its stream
- *     batches      [a b c d] copy   [e f g …]         noted, and started together before anything else is done there
- *     step 1, 2    one by one; the second time [a b c d] becomes a graph, a chain of kernels
- *     step 3 …     one call starts the chain; only arguments that have changed are set before it
+ *     operations   a b c d | copy | e f g …           launches of a queue, and other work on its stream
+ *     batches      [a b c d] copy   [e f g …]         collected, and launched together before other work
+ *     step 1       [a b c d] is launched kernel by kernel, and remembered
+ *     step 2       it becomes a graph, a chain of kernels, which is launched
+ *     step 3 …     one call launches the graph; only arguments that have changed are set before it
  *
  * Rules:
- *   1. What is noted is on the stream only after ls_cuda_graphs_flush(): whoever does anything else on a stream, or
- *      waits for it, flushes first.
- *   2. A graph is taken for a batch of the same kernels, grids, threads and shared memory, with the batch's arguments,
- *      byte by byte: it computes what the launches would.
- *   3. Where a graph cannot be made, changed or started there are none from then on, and all batches go one by one. A
- *      kernel that cannot be started is an error, of this call and of all later ones: nothing noted is ever lost.
+ *   1. A collected launch is on the stream only after ls_cuda_graphs_flush(): the caller flushes before any other work
+ * on the stream, and before it waits for it.
+ *   2. A graph serves a batch of the same kernels, grids, threads and shared memory, and gets the batch's arguments
+ * byte by byte: it computes what the launches would.
+ *   3. If a graph cannot be created, changed or launched, none is used from then on, and batches go kernel by kernel. A
+ *      kernel that cannot be launched is an error of this call and of all later ones.
  *
- * Used by the host's thread of a device alone. */
+ * Only the host thread of the device calls these functions. */
 #ifndef LS_DEVICE_CUDA_GRAPHS_H
 #define LS_DEVICE_CUDA_GRAPHS_H
 
 #include "device/cuda/driver.h"
 
 enum {
-    LS_CUDA_BATCH = 64, /* launches: then they go to the GPU, which begins while the host goes on */
+    LS_CUDA_BATCH = 64, /* launches of a batch at most: then it is flushed, and the GPU begins while the host goes on */
 };
 
 typedef struct ls_cuda_graphs ls_cuda_graphs;
@@ -33,19 +34,20 @@ typedef struct ls_cuda_start {
     unsigned grid[3], threads, shared;
 } ls_cuda_start;
 
-/* For the queues with these streams, which stay the caller's. NULL: there are none (a driver without them, no
- * memory). */
+/* Creates the batches of LS_QUEUES queues with these streams, which the caller owns and keeps. The caller closes the
+ * result. NULL: the driver has no graphs, or memory is short; the caller then launches kernels itself. */
 ls_cuda_graphs *ls_cuda_graphs_open(const ls_cuda_driver *driver, const CUstream *streams);
-/* What was not flushed is not started. */
+/* Destroys the graphs. Launches that were not flushed are dropped. NULL does nothing. */
 void ls_cuda_graphs_close(ls_cuda_graphs *graphs);
 
-/* Starts a kernel on a queue, now or by a flush. Its arguments are copied. Another result than CUDA_SUCCESS is of a
- * launch of this name, this one or one before it. */
+/* Collects a launch for a queue, or launches the kernel now if there are no graphs any more or its arguments are too
+ * large. The arguments are copied. ls_cuda_graphs_flush() launches what was collected. Both return the first error of
+ * any launch so far, and set *name to its kernel. */
 CUresult ls_cuda_graphs_add(ls_cuda_graphs *graphs, int queue, const ls_cuda_start *start, const void *args,
                             size_t args_bytes, const char **name);
 CUresult ls_cuda_graphs_flush(ls_cuda_graphs *graphs, int queue, const char **name);
 
-/* Memory of the GPU that they take, by the driver's count of what is free. */
+/* Returns the GPU memory that the graphs take, by the driver's free memory before and after each; 0 for NULL. */
 size_t ls_cuda_graphs_bytes(const ls_cuda_graphs *graphs);
 
 #endif

@@ -1,6 +1,5 @@
-/* images.h: what the build put into the program for the GPU, a family of kernels each: cubins for some architectures,
- * where there was a compiler, and the text of the sources, includes expanded, for NVRTC. The table is written by
- * tools/cuda-images. */
+/* images.h: the kernels that the build put into the program, by family (modules.h): cubins for some architectures, if
+ * the build had nvcc, and the source text with its includes expanded, for NVRTC. tools/cuda-images writes the table. */
 #ifndef LS_DEVICE_CUDA_IMAGES_H
 #define LS_DEVICE_CUDA_IMAGES_H
 

@@ -1,6 +1,7 @@
 /* launch.h: launches kernels on a GPU, and gives operations their scratch memory and lists; for the host code in ops/.
  *
- * All work goes to the device's compute queue, in the order of the calls. */
+ * All work goes to the device's current queue (ls_device_use), in the order of the calls. Lists and scratch belong to a
+ * queue, too. On a dry device launches do nothing. */
 #ifndef LS_DEVICE_CUDA_LAUNCH_H
 #define LS_DEVICE_CUDA_LAUNCH_H
 
@@ -16,7 +17,7 @@ typedef enum ls_cuda_kernel {
 } ls_cuda_kernel;
 
 typedef struct ls_cuda_grid {
-    size_t x, y, z; /* blocks; y and z at least 1; x 0: nothing is started */
+    size_t x, y, z; /* blocks; y and z at least 1; x 0: nothing is launched */
 } ls_cuda_grid;
 
 /* Launches a kernel with blocks of `threads` threads and `shared` bytes of dynamic shared memory. `args` is the
@@ -59,9 +60,9 @@ size_t ls_cuda_scratch_limit(ls_device *device);
 bool ls_cuda_heads_map(ls_device *device, const void *at, const size_t counts[4], const size_t strides[3], size_t rows,
                        ls_cuda_tensor_map *out);
 
-/* Copies a list (bounds, pointers) to the device, at most LS_CUDA_LIST_BYTES. The device owns the copy; kernels may
- * read it if they are launched before the 12th list after it. A list that is on the device already is not copied
- * again. */
+/* Copies a list (bounds, pointers) to the device; LS_ERR_INPUT above LS_CUDA_LIST_BYTES. The device owns the copy;
+ * kernels may read it if they are launched on the same queue before the 12th list after it. A list that is on the
+ * device already is not copied again. */
 enum { LS_CUDA_LIST_BYTES = 64 << 10 };
 ls_status ls_cuda_list(ls_device *device, const void *host, size_t bytes, const void **out);
 
@@ -80,18 +81,19 @@ size_t ls_cuda_shared_max(ls_device *device);
 
 /* Returns whether the GPU has wgmma and TMA, which the kernels of wgmma.cuh need. */
 bool ls_cuda_has_wgmma(ls_device *device);
-/* A matrix of elements of `dtype`, or several: sizes along its rows, from row to row and from matrix to matrix; strides
- * of rows and matrices, in elements, multiples of 16 bytes; tiles of `box` elements, rows of 128 bytes, exchanged as in
- * wgmma.cuh. What a tile has outside of the matrix is +0, and is not written. */
+/* A matrix of elements of `dtype`, or a batch of them: sizes are columns, rows and matrices; strides of rows and of
+ * matrices are in elements and multiples of 16 bytes; `box` is the size of a tile in columns and rows, with rows of 128
+ * bytes, which TMA stores with its 128-byte swizzle. Outside the matrix a tile reads +0, and is not written. */
 typedef struct ls_cuda_tiled {
     const void *at;
     ls_dtype dtype;
     size_t sizes[3], strides[2];
     uint32_t box[2];
 } ls_cuda_tiled;
+/* Makes the TMA tensor map of a matrix, which a kernel takes as an argument. */
 ls_status ls_cuda_tensor_map_of(ls_device *device, const ls_cuda_tiled *matrix, ls_cuda_tensor_map *out);
-/* Returns LS_CUDA_FLAGS flags on the device, by which blocks of a kernel wait for each other. They are 0 when a kernel
- * begins, and it must leave them 0. Returns NULL unless the current queue is the compute queue. */
+/* Returns LS_CUDA_FLAGS flags on the device, by which blocks of a kernel wait for each other; the device owns them.
+ * They are 0 when a kernel begins, and it must leave them 0. NULL unless the current queue is the compute queue. */
 enum { LS_CUDA_FLAGS = 4096 };
 uint32_t *ls_cuda_flags(ls_device *device);
 
@@ -105,7 +107,7 @@ static inline ls_cuda_divider ls_cuda_divider_of(size_t divisor) {
     return d;
 }
 
-/* ops/ */
+/* The operations of a GPU (ops/ops.c). */
 extern const ls_ops ls_cuda_ops;
 
 #endif

@@ -37,8 +37,6 @@ bool ls_cuda_cache_folder(char *folder, size_t capacity) {
     return length >= 0 && (size_t)length < capacity && ls_dir_make(folder) == LS_OK;
 }
 
-/* ---- modules ----------------------------------------------------------------------------------------------------- */
-
 const ls_cuda_image *ls_cuda_image_find(const char *family, int sm) {
     for (size_t i = 0; i < ls_cuda_images_count; i++)
         if (ls_cuda_images[i].sm == sm && strcmp(ls_cuda_images[i].family, family) == 0) return &ls_cuda_images[i];
@@ -68,6 +66,7 @@ ls_gpu_kernels ls_cuda_modules_find(int sm) {
     return ls_cuda_nvrtc_is_here() ? LS_GPU_KERNELS_NVRTC : LS_GPU_KERNELS_NONE;
 }
 
+/* Loads the cubin of a family that is built in, cached, or compiled now. */
 static ls_status load_module(ls_cuda_modules *modules, const char *family, CUmodule *out) {
     const ls_cuda_image *image = ls_cuda_image_find(family, modules->sm), *text = ls_cuda_image_find(family, 0);
     char *made = NULL;

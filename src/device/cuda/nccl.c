@@ -48,23 +48,21 @@ struct ls_link {
     ncclResult_t failed; /* the first failure; it stays */
 };
 
-/* ---- loading ----------------------------------------------------------------------------------------------------- */
-
-static ls_status find(const char *name, void *out) {
+static ls_status find_nccl_symbol(const char *name, void *out) {
     void *symbol = dlsym(nccl.library, name);
     if (!symbol) return ls_fail_here(LS_ERR_INPUT, "libnccl.so.2 has no %s; NCCL 2.14 or newer is needed", name);
     memcpy(out, &symbol, sizeof symbol);
     return LS_OK;
 }
 
-static ls_status load(void) {
+static ls_status load_nccl(void) {
     nccl.library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
     if (!nccl.library) return ls_fail_here(LS_ERR_INPUT, "NCCL is not here (%s)", dlerror());
-#define LOAD(name, parameters) LS_TRY(find(#name, &nccl.name));
+#define LOAD(name, parameters) LS_TRY(find_nccl_symbol(#name, &nccl.name));
     NCCL_CALLS(LOAD)
 #undef LOAD
-    LS_TRY(find("ncclGetErrorString", &nccl.ncclGetErrorString));
-    LS_TRY(find("ncclGetLastError", &nccl.ncclGetLastError));
+    LS_TRY(find_nccl_symbol("ncclGetErrorString", &nccl.ncclGetErrorString));
+    LS_TRY(find_nccl_symbol("ncclGetLastError", &nccl.ncclGetLastError));
     int version = 0;
     if (nccl.ncclGetVersion(&version) != NCCL_SUCCESS || version < NCCL_VERSION_MIN)
         return ls_fail_here(LS_ERR_INPUT, "NCCL has version %d.%d.%d, and 2.14 is needed",
@@ -74,9 +72,9 @@ static ls_status load(void) {
     return LS_OK;
 }
 
-static ls_status load_once(void) {
+static ls_status load_nccl_once(void) {
     if (nccl.version) return LS_OK;
-    ls_status status = load();
+    ls_status status = load_nccl();
     if (status != LS_OK && nccl.library) {
         (void)dlclose(nccl.library);
         nccl.library = NULL;
@@ -84,9 +82,8 @@ static ls_status load_once(void) {
     return status;
 }
 
-/* ---- links ------------------------------------------------------------------------------------------------------- */
-
-static ls_status told(ls_link *link, ncclResult_t result, const char *call) {
+/* Converts a result of NCCL to a status; one in progress is LS_OK. A failure stays in the link, which may be NULL. */
+static ls_status check_nccl(ls_link *link, ncclResult_t result, const char *call) {
     if (result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS) return LS_OK;
     if (link) link->failed = result;
     const char *more = nccl.ncclGetLastError(link ? link->comm : NULL);
@@ -96,19 +93,19 @@ static ls_status told(ls_link *link, ncclResult_t result, const char *call) {
 }
 
 ls_status ls_nccl_id(ls_link_id *out) {
-    LS_TRY(load_once());
-    return told(NULL, nccl.ncclGetUniqueId(out), "ncclGetUniqueId");
+    LS_TRY(load_nccl_once());
+    return check_nccl(NULL, nccl.ncclGetUniqueId(out), "ncclGetUniqueId");
 }
 
 ls_status ls_nccl_open(const ls_link_id *id, int member, int members, ls_link **out) {
     *out = NULL;
-    LS_TRY(load_once());
+    LS_TRY(load_nccl_once());
     ls_link *link = calloc(1, sizeof *link);
     if (!link) return ls_fail(LS_ERR_RESOURCE, "out of memory for a link");
-    /* What is not named here newer versions have their own values for. */
+    /* The version tells newer libraries to use their defaults for fields that this struct lacks. */
     ncclConfig config = {.size = sizeof config, .magic = config_magic, .version = NCCL_VERSION_MIN, .blocking = 0};
     ncclResult_t result = nccl.ncclCommInitRankConfig(&link->comm, members, *id, member, &config);
-    ls_status status = told(link, result, "ncclCommInitRankConfig");
+    ls_status status = check_nccl(link, result, "ncclCommInitRankConfig");
     if (status == LS_OK)
         *out = link;
     else
@@ -119,14 +116,14 @@ ls_status ls_nccl_open(const ls_link_id *id, int member, int members, ls_link **
 ls_status ls_nccl_settled(ls_link *link, bool *out) {
     ncclResult_t state = link->failed;
     *out = false;
-    if (!state) LS_TRY(told(link, nccl.ncclCommGetAsyncError(link->comm, &state), "ncclCommGetAsyncError"));
-    LS_TRY(told(link, state, "between machines"));
+    if (!state) LS_TRY(check_nccl(link, nccl.ncclCommGetAsyncError(link->comm, &state), "ncclCommGetAsyncError"));
+    LS_TRY(check_nccl(link, state, "between machines"));
     *out = state == NCCL_SUCCESS;
     return LS_OK;
 }
 
 ls_status ls_nccl_move(ls_link *link, const ls_link_piece *pieces, int count, CUstream stream) {
-    LS_TRY(told(link, nccl.ncclGroupStart(), "ncclGroupStart"));
+    LS_TRY(check_nccl(link, nccl.ncclGroupStart(), "ncclGroupStart"));
     ncclResult_t result = NCCL_SUCCESS;
     for (int i = 0; i < count && (result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS); i++) {
         const ls_link_piece *p = &pieces[i];
@@ -135,8 +132,8 @@ ls_status ls_nccl_move(ls_link *link, const ls_link_piece *pieces, int count, CU
                           : nccl.ncclRecv(p->memory, p->bytes, NCCL_UINT8, p->member, link->comm, stream);
     }
     ncclResult_t ended = nccl.ncclGroupEnd();
-    LS_TRY(told(link, result, "ncclSend and ncclRecv"));
-    return told(link, ended, "ncclGroupEnd");
+    LS_TRY(check_nccl(link, result, "ncclSend and ncclRecv"));
+    return check_nccl(link, ended, "ncclGroupEnd");
 }
 
 void ls_nccl_close(ls_link *link, bool left) {

@@ -27,7 +27,7 @@ ls_status ls_cuda_count(int *count) {
     return *count > 0 ? LS_OK : ls_fail_here(LS_ERR_INPUT, "the NVIDIA driver sees no GPU: use --device cpu");
 }
 
-static ls_status look_at(const ls_cuda_driver *driver, int number, ls_gpu *gpu) {
+static ls_status describe_gpu(const ls_cuda_driver *driver, int number, ls_gpu *gpu) {
     CUdevice handle;
     LS_TRY(ls_cuda_result(driver, driver->cuDeviceGet(&handle, number), "cuDeviceGet", number));
     LS_TRY(ls_cuda_result(driver, driver->cuDeviceGetName(gpu->name, sizeof gpu->name, handle), "cuDeviceGetName",
@@ -38,7 +38,8 @@ static ls_status look_at(const ls_cuda_driver *driver, int number, ls_gpu *gpu) 
     return LS_OK;
 }
 
-static ls_status look(void *ctx, void *result) {
+/* Runs in the child process: fills *result, an ls_gpu_survey, as far as it gets; *ctx is how many GPUs to open. */
+static ls_status survey_here(void *ctx, void *result) {
     const int *opens = ctx;
     ls_gpu_survey *survey = result;
     const ls_cuda_driver *driver;
@@ -48,7 +49,7 @@ static ls_status look(void *ctx, void *result) {
     LS_TRY(loaded);
     survey->driver = driver->version;
     LS_TRY(ls_cuda_count(&survey->count));
-    for (int i = 0; i < survey->count && i < LS_GPUS_LISTED; i++) LS_TRY(look_at(driver, i, &survey->gpu[i]));
+    for (int i = 0; i < survey->count && i < LS_GPUS_LISTED; i++) LS_TRY(describe_gpu(driver, i, &survey->gpu[i]));
     for (int i = 0; i < *opens && i < survey->count && i < LS_GPUS_LISTED; i++) {
         LS_TRY(ls_device_open_cuda(i, &device));
         ls_status status = ls_device_finish(device);
@@ -62,5 +63,6 @@ static ls_status look(void *ctx, void *result) {
 ls_status ls_cuda_survey(int opens, ls_gpu_survey *out) {
     memset(out, 0, sizeof *out);
     if (!ls_cuda_is_installed()) return ls_fail_here(LS_ERR_INPUT, "no NVIDIA driver");
-    return ls_child_run("the process that looks for GPUs", ls_cuda_patience_s(limit_s), look, &opens, out, sizeof *out);
+    return ls_child_run("the process that looks for GPUs", ls_cuda_patience_s(limit_s), survey_here, &opens, out,
+                        sizeof *out);
 }

@@ -31,8 +31,6 @@ struct ls_cuda_times {
 /* From LS_QUEUE_COMM on: the axes of a layout, then all workers. */
 static const char *const queue_names[LS_QUEUES] = {"compute", "dp", "tp", "pp", "world", "receive"};
 
-/* ---- names ------------------------------------------------------------------------------------------------------- */
-
 /* Category of an operation by the prefix of its name; any other operation is elementwise. */
 static const struct {
     const char *operation, *category;
@@ -49,7 +47,8 @@ static const char *category_of(const char *operation) {
     return "gpu elementwise";
 }
 
-static const char *words_of(const ls_cuda_asked *asked) {
+/* Returns what a span says it is part of: the operation, or the form and sizes of a matmul. */
+static const char *describe_operation(const ls_cuda_asked *asked) {
     static const char *const forms[] = {[LS_GEMM_NN] = "NN", [LS_GEMM_NT] = "NT", [LS_GEMM_TN] = "TN"};
     const ls_gemm *g = asked->product;
     char text[LS_EVENTS_WORD_BYTES];
@@ -59,12 +58,12 @@ static const char *words_of(const ls_cuda_asked *asked) {
     return word ? word : asked->operation;
 }
 
-/* ---- pairs ------------------------------------------------------------------------------------------------------- */
-
+/* Creates the event unless it exists. Returns false if the driver cannot. */
 static bool make_event(const ls_cuda_times *times, CUevent *event) {
     return *event || times->driver->cuEventCreate(event, 0) == CUDA_SUCCESS;
 }
 
+/* Returns the lane of a queue in the trace, created on first use; NULL if out of memory. */
 static ls_lane *lane_of(ls_cuda_times *times, int queue) {
     if (!times->lanes[queue]) times->lanes[queue] = ls_events_lane(queue_names[queue]);
     return times->lanes[queue];
@@ -91,7 +90,7 @@ ls_cuda_pair *ls_cuda_times_kernel(ls_cuda_times *times, CUstream stream, int qu
                                    const ls_cuda_asked *asked) {
     ls_span span = {.category = queue == LS_QUEUE_COMPUTE ? category_of(asked->operation) : "gpu communication",
                     .name = kernel,
-                    .of = words_of(asked)};
+                    .of = describe_operation(asked)};
     return begin_pair(times, stream, queue, span, (int64_t)blocks);
 }
 
@@ -109,8 +108,6 @@ void ls_cuda_times_end(ls_cuda_times *times, ls_cuda_pair *pair, CUstream stream
     if (pair) pair->is_over = times->driver->cuEventRecord(pair->end, stream) == CUDA_SUCCESS;
 }
 
-/* ---- reading ----------------------------------------------------------------------------------------------------- */
-
 CUevent ls_cuda_times_anchor(ls_cuda_times *times) {
     return make_event(times, &times->anchors[1]) ? times->anchors[1] : NULL;
 }
@@ -123,6 +120,7 @@ static bool time_of(const ls_cuda_times *times, CUevent event, double *ns) {
     return *ns > 0;
 }
 
+/* Adds the span of a finished pair to its lane, or counts it as lost. */
 static void read_pair(ls_cuda_times *times, const ls_cuda_pair *pair) {
     double begin_ns = 0, end_ns = 0;
     ls_span span = pair->span;
@@ -153,8 +151,6 @@ void ls_cuda_times_read(ls_cuda_times *times, uint64_t anchor_ns) {
     times->anchors[0] = next;
     times->anchor_ns = (double)anchor_ns;
 }
-
-/* ---- life -------------------------------------------------------------------------------------------------------- */
 
 ls_cuda_times *ls_cuda_times_open(const ls_cuda_driver *driver) {
     ls_cuda_times *times = calloc(1, sizeof *times);

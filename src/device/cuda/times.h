@@ -12,8 +12,8 @@
  *     of         the operation that asked for it, a product with its sizes
  *     n          bytes of a copy, else blocks of the kernel
  *
- * A GPU has a clock of its own: at an anchor both clocks were read. Nothing here fails: what could not be recorded is
- * counted as lost. */
+ * A GPU has a clock of its own: at an anchor both clocks were read. No function fails: a span that could not be
+ * recorded is counted as lost. Only the host thread of the device calls them. */
 #ifndef LS_DEVICE_CUDA_TIMES_H
 #define LS_DEVICE_CUDA_TIMES_H
 
@@ -29,8 +29,9 @@ typedef struct ls_cuda_asked {
     const ls_gemm *product;
 } ls_cuda_asked;
 
-/* Returns NULL if out of memory. */
+/* Creates an empty ring; NULL if out of memory. The caller closes it. */
 ls_cuda_times *ls_cuda_times_open(const ls_cuda_driver *driver);
+/* Destroys the ring; pairs that were not read are dropped. NULL does nothing. */
 void ls_cuda_times_close(ls_cuda_times *times);
 
 /* Begin the span of a kernel, of a copy of `bytes` bytes, or of a wait for queue `other` (−1: for another worker) on
@@ -46,7 +47,7 @@ void ls_cuda_times_end(ls_cuda_times *times, ls_cuda_pair *pair, CUstream stream
 /* Returns the event of the next anchor. The caller records it on an idle stream, waits for it, and passes the host's
  * time of that moment to ls_cuda_times_read(). NULL if the driver cannot create it. */
 CUevent ls_cuda_times_anchor(ls_cuda_times *times);
-/* Adds the oldest pair to the trace if its work is over. Returns whether it did. */
+/* Adds the oldest pair to the trace if its work is over; returns false if it is not, or there is none. */
 bool ls_cuda_times_read_one(ls_cuda_times *times);
 /* Adds all pairs whose work is over to the trace. If `anchor_ns` is not 0, the next anchor then becomes the current one
  * for later pairs. */

@@ -21,15 +21,13 @@
 #define MICRO lsk_gemm_f32_6x16_avx2
 #include "device/cpu/loops/gemm_x86_loops.h"
 
-/* ---- eight lines ------------------------------------------------------------------------------------------------- */
-
 LSK_INLINE __m128 four_values(const char *from, bool is_bf16) {
     if (!is_bf16) return _mm_loadu_ps((const float *)(const void *)from);
     __m128i halves = _mm_loadl_epi64((const __m128i *)(const void *)from);
     return _mm_castsi128_ps(_mm_unpacklo_epi16(_mm_setzero_si128(), halves));
 }
 
-/* Eight lines, or six: then the last two are undefined. */
+/* Transposes four values of eight lines, or of six: then the last two are undefined. */
 LSK_INLINE void turn_four(__m256 out[4], const char *from, size_t line, size_t lines, bool is_bf16) {
     __m256 r[4], t[4];
     for (size_t q = 0; q < 4; q++) {
@@ -67,7 +65,7 @@ LSK_INLINE void pack_lines(float *to, size_t width, const char *from, bool is_bf
         for (size_t l = 0; l < lines; l++) to[l] = value_at(from + l * line, is_bf16);
 }
 
-/* Eight lines as for panels of B, or six as for one of A. */
+/* Transposes eight lines, as for panels of B, or six, as for one of A. */
 static size_t lsk_gemm_transpose_avx2(float *to, size_t width, const void *from, ls_dtype dtype, size_t ld,
                                       size_t lines, size_t k) {
     if (lines >= LANES) {
@@ -85,12 +83,10 @@ static size_t lsk_gemm_transpose_avx2(float *to, size_t width, const void *from,
     return MR;
 }
 
-/* ---- few rows ---------------------------------------------------------------------------------------------------- */
-
 /* Two registers of lines, so that one row has two chains under way. */
 enum { THIN_LINES = 2 * LANES };
 
-/* `rows` and `is_bf16` are constants. */
+/* Continues the chains of `rows` rows with lines of B along k; `rows` and `is_bf16` are constants. */
 LSK_INLINE void thin_along(size_t k, size_t rows, const float *a, const char *b, bool is_bf16, size_t ldb, float *c,
                            size_t ldc) {
     size_t bytes = is_bf16 ? 2 : 4, line = ldb * bytes, i = 0;

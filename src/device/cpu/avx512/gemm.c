@@ -15,28 +15,27 @@
 #define MICRO lsk_gemm_f32_14x32_avx512
 #include "device/cpu/loops/gemm_x86_loops.h"
 
-/* ---- sixteen lines ----------------------------------------------------------------------------------------------- */
-
 #ifdef __clang__
 #    define UNROLL_16 _Pragma("clang loop unroll(full)")
 #else
 #    define UNROLL_16 _Pragma("GCC unroll 16")
 #endif
 
-/* The first n values at `at`, the others +0. */
+/* Loads the first n values at `at`; the other lanes are +0. */
 LSK_INLINE __m512 load_values(const void *at, size_t n, bool is_bf16) {
     if (!is_bf16) return n == 16 ? _mm512_loadu_ps(at) : _mm512_maskz_loadu_ps(lsk_first(n), at);
     __m256i halves = n == 16 ? _mm256_loadu_si256(at) : _mm256_maskz_loadu_epi16(lsk_first(n), at);
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
 }
 
-/* r[l] = the first n values of line l; a line that is not there is +0. */
+/* Loads the first n values of line l to r[l]; lines behind the last are +0. */
 LSK_INLINE void load_lines(__m512 r[16], const char *from, size_t line, size_t lines, size_t n, bool is_bf16) {
     UNROLL_16
     for (size_t l = 0; l < 16; l++) r[l] = l < lines ? load_values(from + l * line, n, is_bf16) : _mm512_setzero_ps();
 }
 
-/* r[i] = value i of all lines. Pairs of lines first, then pairs of pairs; then parts of 128 bits change places. */
+/* Transposes 16 lines in place, so that r[i] has value i of all lines. Pairs of lines first, then pairs of pairs; then
+ * parts of 128 bits change places. */
 LSK_INLINE void transpose16(__m512 r[16]) {
     __m512 t[16], u[16];
     UNROLL_16
@@ -64,7 +63,7 @@ LSK_INLINE void transpose16(__m512 r[16]) {
     }
 }
 
-/* `lines` and `is_bf16` are best constants. */
+/* Transposes `lines` lines into a panel; it is fastest if `lines` and `is_bf16` are constants. */
 LSK_INLINE void pack_lines(float *to, size_t width, const char *from, bool is_bf16, size_t ld, size_t lines, size_t k) {
     size_t bytes = is_bf16 ? 2 : 4, i = 0;
     __m512 r[16];
@@ -104,11 +103,9 @@ static size_t lsk_gemm_transpose_avx512(float *to, size_t width, const void *fro
     return some;
 }
 
-/* ---- few rows ---------------------------------------------------------------------------------------------------- */
-
 enum { THIN_LINES = 16 };
 
-/* `rows` and `is_bf16` are constants. */
+/* Continues the chains of `rows` rows with lines of B along k; `rows` and `is_bf16` are constants. */
 LSK_INLINE void thin_along(size_t k, size_t rows, const float *a, const char *b, bool is_bf16, size_t ldb, float *c,
                            size_t ldc) {
     size_t bytes = is_bf16 ? 2 : 4, i = 0;

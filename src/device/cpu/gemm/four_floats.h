@@ -8,6 +8,7 @@
 
 typedef float four __attribute__((vector_size(16)));
 
+/* Loads four floats from, and stores them to, any address. */
 static inline four load4(const void *from) {
     four v;
     memcpy(&v, from, sizeof v);

@@ -1,4 +1,4 @@
-/* gather.c: panels of patches and grids.
+/* gather.c: packs patches and grids into panels.
  *
  * Positions as lines (a convolution forward, and its input gradient): for each tap, or for each row of taps where their
  * pixels are neighbours in memory and none is outside, the lines of a panel are runs of values, transposed four at a
@@ -13,14 +13,14 @@
 
 #include "device/cpu/gemm/four_floats.h"
 
-/* Values of a run at most, and lines of a panel that are looked at together. */
+/* Most values of a run; lines of a panel that are packed together; positions that gather_columns() takes at a time. */
 enum { RUN = 256, LINES = 64, ROWS_AT_ONCE = 32 };
 
 static const float zeros[RUN];
 
 static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 
-/* Negative numbers are outside too. */
+/* Returns whether 0 ≤ x < size. */
 static inline bool inside(ptrdiff_t x, size_t size) { return (size_t)x < size; }
 
 /* ---- positions as lines ------------------------------------------------------------------------------------------ */
@@ -39,6 +39,7 @@ typedef struct corners {
     corner of[LINES];
 } corners;
 
+/* Computes the corners of lines `line` … line + lines − 1, at most LINES. */
 static void find_corners(corners *c, const ls_gemm_patches *p, const float *images, size_t line, size_t lines) {
     size_t image = line / (p->rows_x * p->rows_y), y = line / p->rows_x % p->rows_y, x = line % p->rows_x;
     c->p = p;
@@ -60,7 +61,8 @@ static void find_corners(corners *c, const ls_gemm_patches *p, const float *imag
     }
 }
 
-/* Where the run of line l begins, `dy` and `dx` pixels from its corner, `skip` values further. */
+/* Returns the run of line l at pixel (dy, dx) from its corner, `skip` values further in memory; zeros outside the
+ * image. */
 static inline const float *run_of(const corners *c, size_t l, ptrdiff_t dy, ptrdiff_t dx, ptrdiff_t skip) {
     const corner *o = &c->of[l];
     if (!inside(o->y + dy, c->p->height) || !inside(o->x + dx, c->p->width)) return zeros;
@@ -75,7 +77,7 @@ static void pack_four_runs(float *to, size_t width, const float *const run[4], s
     for (; i < n; i++) store4(to + i * width, (four){a[i], b[i], c[i], d[i]});
 }
 
-/* `n` values of every line. */
+/* Packs a run of n values of every line. */
 static void pack_runs(const ls_gemm_kernels *kernels, float *to, size_t width, const corners *c, ptrdiff_t dy,
                       ptrdiff_t dx, ptrdiff_t skip, size_t n) {
     const ls_gemm_patches *p = c->p;
@@ -101,7 +103,7 @@ static void pack_runs(const ls_gemm_kernels *kernels, float *to, size_t width, c
     }
 }
 
-/* Up to LINES lines of one panel, columns k0 … k0+k−1. A unit is what is together in memory: a tap, or a row of them.
+/* Packs up to LINES lines of one panel, columns k0 … k0+k−1. A unit is contiguous in memory: a tap, or a row of taps.
  */
 static void pack_positions(const ls_gemm_kernels *kernels, float *to, size_t width, const corners *c, size_t k0,
                            size_t k) {
@@ -136,7 +138,7 @@ static void gather_positions(const ls_gemm_kernels *kernels, float *panel, size_
 
 /* ---- columns as lines -------------------------------------------------------------------------------------------- */
 
-/* With a constant n a row is a few moves. */
+/* Copies n values of each row; for a constant n that is a few moves. */
 static inline __attribute__((always_inline)) void copy_rows(float *to, size_t width, const float *from, ptrdiff_t ld,
                                                             size_t rows, size_t n) {
     for (size_t i = 0; i < rows; i++) memcpy(to + i * width, from + (ptrdiff_t)i * ld, n * sizeof(float));
@@ -165,6 +167,7 @@ typedef struct stretch {
     ptrdiff_t pixel, last; /* that hold the first and the last number */
 } stretch;
 
+/* Copies one position's stretch value by value, with +0 outside the image. */
 static void copy_edge(const ls_gemm_patches *p, float *to, const float *row, ptrdiff_t first, const stretch *s) {
     for (size_t i = 0; i < s->n; i++) {
         size_t at = s->offset + i;
@@ -173,8 +176,8 @@ static void copy_edge(const ls_gemm_patches *p, float *to, const float *row, ptr
     }
 }
 
-/* `rows` positions of one row of positions. Their first pixels are first, first + step_x, … of the row of the image at
- * `row`; NULL: there is no such row. */
+/* Copies the stretch for `rows` neighbouring positions. Their first pixels are first, first + step_x, … of the image
+ * row at `row`; NULL: the row is outside the image. */
 static void copy_line(const ls_gemm_patches *p, float *to, size_t width, const float *row, ptrdiff_t first, size_t rows,
                       const stretch *s) {
     size_t i = 0, behind = rows;
@@ -189,7 +192,7 @@ static void copy_line(const ls_gemm_patches *p, float *to, size_t width, const f
     for (i = behind; i < rows; i++) copy_edge(p, to + i * width, row, first + (ptrdiff_t)i * p->step_x, s);
 }
 
-/* n columns of one row of taps from `column` on, for positions from `position` on. */
+/* Gathers n columns of one row of taps from `column` on, for `rows` positions from `position` on. */
 static void gather_stretch(const ls_gemm_patches *p, const float *images, float *to, size_t width, size_t position,
                            size_t rows, size_t column, size_t n) {
     size_t across = p->taps_x * p->channels, offset = column % across;
@@ -205,7 +208,7 @@ static void gather_stretch(const ls_gemm_patches *p, const float *images, float 
     }
 }
 
-/* Some positions at a time: their pixels stay in the first cache while one panel after the other takes its part. */
+/* Packs some positions at a time, so that their pixels stay in L1 while all panels are filled. */
 static void gather_columns(float *panel, size_t width, const ls_gemm_lines *from, size_t lines, size_t k) {
     const ls_gemm_patches *p = from->patches;
     size_t across = p->taps_x * p->channels;

@@ -1,16 +1,16 @@
 /* gemm.c: the loops around the tiles.
  *
  *     for each chunk of C, and of K      pack what all tasks share, in parallel
- *       tasks: a part of the chunk       handed out as threads come free; may pack one operand for itself
+ *       tasks: a part of the chunk       taken by free threads; may pack one operand for itself
  *         for each block of mb × nb      its panels stay in the second cache
  *           for each pass of kc          its panel of B stays in the first cache
  *             for each tile mr × nr
  *
  * The operand with more lines (rows of A, columns of B) is best packed by the task that uses it: it goes through the
- * caches once. With too few lines for that, all is packed beforehand. choose_tasks() estimates which ends first.
+ * caches once. With too few lines for that, all is packed beforehand. choose_tasks() estimates which is faster.
  *
- * Tiles are not square: where fewer of their places stay empty that way, the roles of A and B are exchanged, and m, n,
- * rows and columns here are those of C transposed. A chain is the same, so no bit changes. */
+ * Tiles are not square. If fewer elements of tiles are wasted that way, A and B are exchanged (`turned`): m, n, rows
+ * and columns here are then those of C transposed. A chain is the same, so no bit changes. */
 #include "device/cpu/gemm/gemm.h"
 
 #include <assert.h>
@@ -25,7 +25,7 @@
 static ls_gemm_kernels tables[LS_UNITS], hgmma_f16;
 static pthread_once_t tables_once = PTHREAD_ONCE_INIT;
 
-static void fill(void) {
+static void fill_unit_tables(void) {
     ls_gemm_kernels_fill_hgmma(&tables[LS_UNIT_HGMMA], LS_BF16);
     ls_gemm_kernels_fill_hgmma(&hgmma_f16, LS_F16);
 #ifdef __aarch64__
@@ -39,14 +39,14 @@ static void fill(void) {
 
 const ls_gemm_kernels *ls_gemm_kernels_of(const ls_gemm_kernels *chain, const ls_gemm *g) {
     if (g->unit == LS_UNIT_CHAIN || !ls_unit_is_here(g->unit)) return chain;
-    (void)pthread_once(&tables_once, fill); /* fails only for a broken once variable */
+    (void)pthread_once(&tables_once, fill_unit_tables); /* fails only for a broken once variable */
     return g->dtype == LS_F16 ? &hgmma_f16 : &tables[g->unit];
 }
 
 /* ---- chunks and tasks -------------------------------------------------------------------------------------------- */
 
-/* Bytes of packed A and B at most, and of a line of a chunk: enough to keep packing cheap, while scratch stays small.
- * What a task packs for itself should stay in its second cache. */
+/* Upper bounds of the bytes of packed A and B, and of a line of a chunk: enough to keep packing cheap, while scratch
+ * stays small. What a task packs for itself (OWN_BYTES) should stay in its L2 cache. */
 enum { CHUNK_LINE = 2048 * 4, CHUNK_A = 768 * CHUNK_LINE, CHUNK_B = 1536 * CHUNK_LINE, OWN_BYTES = 512 * 1024 };
 
 typedef enum owned { OWN_NONE, OWN_A, OWN_B } owned;
@@ -81,13 +81,15 @@ static size_t equal_part(size_t lines, size_t most, size_t unit) {
     return lines <= most ? up(lines, unit) : up(parts(lines, parts(lines, most)), unit);
 }
 
+/* Returns whether chains live in the tile's slots between segments, not in C (tile.h). */
 static bool chains_apart(const job *j) {
     return j->slices > 1 || j->g->siblings > 0 || j->g->c_dtype != LS_F32 || j->g->c_rows || j->turned;
 }
 
-/* k that a tile could go on for while it is written transposed. */
+/* The cost of storing a tile transposed, in values of k. */
 enum { COST_TURN = 8 };
 
+/* Returns whether C transposed wastes so much less of its tiles that storing it transposed pays. */
 static bool is_better_turned(const ls_gemm_kernels *t, const ls_gemm *g) {
     if (g->slices > 1 || g->accumulate || g->siblings > 0 || g->c_dtype != LS_F32 || t->granule) return false;
     double straight = (double)up(g->m, t->mr) * (double)up(g->n, t->nr);
@@ -99,6 +101,7 @@ static size_t tile_slots_elems(const job *j) {
     return j->kernels->mr * j->kernels->nr * (size_t)ls_gemm_slots_of(j->slices);
 }
 
+/* Chooses the kernels, the orientation and the chunk sizes. Reads no list or tensor of the call. */
 static void open_job(job *j, const ls_gemm_kernels *chain, const ls_gemm *g) {
     const ls_gemm_kernels *kernels = ls_gemm_kernels_of(chain, g);
     *j = (job){.kernels = kernels, .g = g, .slices = g->slices > 1 ? g->slices : 1};
@@ -115,7 +118,7 @@ static void open_job(job *j, const ls_gemm_kernels *chain, const ls_gemm *g) {
     j->slots_in_scratch = chains_apart(j) && most_k > j->kc;
 }
 
-/* Bytes of the panels of so many lines and positions. */
+/* Returns the bytes of the panels of so many lines and positions. */
 static size_t panels_bytes(const job *j, size_t lines, size_t k) { return up(lines * k * j->bytes, 64); }
 static size_t panels_a_bytes(const job *j) { return panels_bytes(j, j->mc, j->kc); }
 static size_t panels_b_bytes(const job *j) { return panels_bytes(j, j->nc, j->kc); }
@@ -130,7 +133,8 @@ size_t ls_gemm_scratch_bytes(const ls_gemm_kernels *kernels, const ls_gemm *g) {
 
 /* ---- packing beforehand ------------------------------------------------------------------------------------------ */
 
-static void pack(const job *j, char *to, size_t width, size_t group, ls_gemm_lines from, size_t lines) {
+/* Packs lines of the present chunk of K; `group` 0: widened to fp32, for chains. */
+static void pack_lines(const job *j, char *to, size_t width, size_t group, ls_gemm_lines from, size_t lines) {
     void *panel = to;
     if (group)
         ls_gemm_pack_unit(j->kernels, panel, width, group, from, lines, &j->positions, j->k0, j->k);
@@ -141,13 +145,13 @@ static void pack(const job *j, char *to, size_t width, size_t group, ls_gemm_lin
 static void pack_a(const job *j, char *to, size_t row, size_t rows) {
     ls_gemm_lines all = j->turned ? ls_gemm_lines_of_b(j->g) : ls_gemm_lines_of_a(j->g);
     ls_gemm_lines from = ls_gemm_lines_from(all, j->m0 + row, 0);
-    pack(j, to, j->kernels->mr, j->kernels->group_a, from, rows);
+    pack_lines(j, to, j->kernels->mr, j->kernels->group_a, from, rows);
 }
 
 static void pack_b(const job *j, char *to, size_t column, size_t columns) {
     ls_gemm_lines all = j->turned ? ls_gemm_lines_of_a(j->g) : ls_gemm_lines_of_b(j->g);
     ls_gemm_lines from = ls_gemm_lines_from(all, j->n0 + column, 0);
-    pack(j, to, j->kernels->nr, j->kernels->group_b, from, columns);
+    pack_lines(j, to, j->kernels->nr, j->kernels->group_b, from, columns);
 }
 
 /* A task packs several panels, so that a row of an operand that lies across them is read in one go. */
@@ -171,6 +175,7 @@ static void pack_task(void *context, size_t task, int thread) {
     }
 }
 
+/* Packs, on all threads, the operands of the chunk that tasks do not pack for themselves. */
 static void pack_shared(const job *j, ls_pool *pool, bool b_is_packed) {
     const ls_gemm_kernels *t = j->kernels;
     pack_job p = {j, j->own == OWN_A ? 0 : parts(j->m, t->mr * j->panels_together)};
@@ -185,6 +190,7 @@ typedef struct block {
     const char *a, *b;                   /* their panels */
 } block;
 
+/* Runs all tiles of a block over one pass. */
 static void run_pass(const job *j, const block *x, const ls_gemm_pass *pass, float *slots) {
     const ls_gemm_kernels *t = j->kernels;
     size_t tiles_across = j->nc / t->nr, slots_elems = tile_slots_elems(j);
@@ -203,6 +209,7 @@ static void run_pass(const job *j, const block *x, const ls_gemm_pass *pass, flo
         }
 }
 
+/* Runs a block over the chunk of K: in one pass if chains live in slots, else in passes whose B stays in L1. */
 static void run_block(const job *j, const block *x) {
     _Alignas(64) float slots[(LS_GEMM_LEVELS_MAX + 1) * LS_GEMM_TILE_ELEMS_MAX];
     bool apart = chains_apart(j);
@@ -216,6 +223,7 @@ static void run_block(const job *j, const block *x) {
     } while (k0 < end);
 }
 
+/* Task: packs what the task owns and computes its part of the chunk, block by block. */
 static void part_task(void *context, size_t task, int thread) {
     const job *j = context;
     const ls_gemm_kernels *t = j->kernels;
@@ -246,12 +254,12 @@ static void part_task(void *context, size_t task, int thread) {
 
 /* ---- choosing ---------------------------------------------------------------------------------------------------- */
 
-/* What things cost, in multiply-adds: packing an element for oneself, or for all before the tasks begin; bringing near
- * what another thread has packed, the first time and again; starting a task. Measured with 16 threads on x86-64, for
+/* Costs in multiply-adds: packing an element in the task that uses it, or for all tasks beforehand; loading an element
+ * that another thread packed, the first time and again; starting a task. Measured with 16 threads on x86-64, for
  * chains; a unit multiplies faster, and its elements are half as long. */
 enum { COST_PACK = 16, COST_PACK_SHARED = 40, COST_FETCH = 12, COST_AGAIN = 2, COST_TASK = 30000 };
 
-/* Bytes that a thread still has near when its next task uses them too. */
+/* Bytes that are still in a thread's caches when its next task uses them too. */
 enum { NEAR_BYTES = 1024 * 1024 };
 
 typedef struct choice {
@@ -264,6 +272,7 @@ static size_t pack_rounds_elems(size_t lines, size_t width, size_t threads) {
     return parts(parts(lines, width), threads) * width;
 }
 
+/* Estimates the time with tasks of rows × columns, and replaces *best if it is shorter and its panels fit. */
 static void consider(const job *j, size_t threads, owned own, size_t rows, size_t columns, choice *best) {
     size_t k = j->kc, m = own == OWN_A ? j->all_m : min_size(j->all_m, j->mc);
     size_t n = own == OWN_B ? j->all_n : min_size(j->all_n, j->nc);
@@ -283,14 +292,14 @@ static void consider(const job *j, size_t threads, owned own, size_t rows, size_
     }
     if (own != OWN_A) lines += (double)pack_rounds_elems(m, j->kernels->mr, threads);
     if (own != OWN_B) lines += (double)pack_rounds_elems(n, j->kernels->nr, threads);
-    /* A chunk that is cut off is done again. */
+    /* C is several chunks, the last of them not full. */
     double chunks = (double)j->all_m / (double)m * ((double)j->all_n / (double)n);
     double cost = (rounds * task + once + by_element * COST_PACK_SHARED * lines) * chunks;
     if (best->cost > 0 && cost >= best->cost) return;
     *best = (choice){own, rows, columns, cost};
 }
 
-/* Parts for one thread are those of the table. For several, the parts that end first by the estimate. */
+/* Sets what a task packs and its size: for one thread as in the table, for several the fastest by the estimate. */
 static void choose_tasks(job *j, size_t threads) {
     const ls_gemm_kernels *t = j->kernels;
     size_t all_rows = up(j->all_m, t->mr), all_columns = up(j->all_n, t->nr);
@@ -325,7 +334,7 @@ static void choose_tasks(job *j, size_t threads) {
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-/* One chunk of C, over all of K. */
+/* Computes one chunk of C over all of K. *b_is_packed: B's panels of the last call hold all of K; updated. */
 static void run_chunk(job *j, ls_pool *pool, bool *b_is_packed) {
     size_t all_k = j->positions.bounds[j->slices];
     j->k0 = 0;

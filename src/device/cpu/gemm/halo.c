@@ -1,8 +1,8 @@
-/* halo.c: patches of images with few channels.
+/* halo.c: packs patches of images with few channels.
  *
- * Runs of a few channels are too short to be looked for one by one. The rows of an image that some positions need are
- * copied with zeros around them; columns and rows count from the first pixel that a tap reaches, inside the image or
- * not. Panels are then short copies, without a look at edges:
+ * Runs of a few channels are too short to be gathered one by one. The rows of an image that some positions need are
+ * copied with zeros around them (the halo); its columns and rows count from the first pixel that a tap reaches, inside
+ * the image or not. Panels are then short copies that need no test for edges:
  *
  *     positions as lines    halo [row][channel][x]    neighbours in a row of positions are neighbours here, for each
  *                                                     tap and channel, and no value is transposed more than once
@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* Of a halo at most: it stays in the first cache. Channels at most: longer runs are faster as they lie. */
+/* Upper bounds: of a halo, which stays in L1; of channels, because gather.c is faster for longer runs. */
 enum { HALO_ELEMS = 6144, CHANNELS_MOST = 32, K_MOST = 2048 };
 
 typedef struct halo {
@@ -27,10 +27,11 @@ static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 
 static size_t row_elems(const halo *h) { return h->p->channels * h->width; }
 
+/* Return the lowest pixel of a patch, counted from that of tap 0, and how far its last pixel is from its first. */
 static ptrdiff_t reach(size_t taps, ptrdiff_t tap) { return tap < 0 ? (ptrdiff_t)(taps - 1) * tap : 0; }
 static size_t span_of(size_t taps, ptrdiff_t tap) { return (taps - 1) * (size_t)(tap < 0 ? -tap : tap); }
 
-/* False where channels are many, or there is no space for one row of positions. */
+/* Returns false if channels are many, or the halo has no space for one row of positions. */
 static bool open_halo(halo *h, const ls_gemm_patches *p, float values[HALO_ELEMS]) {
     if (p->channels > CHANNELS_MOST || p->step_x < 1 || p->step_y < 1) return false;
     h->p = p;
@@ -44,8 +45,8 @@ static bool open_halo(halo *h, const ls_gemm_patches *p, float values[HALO_ELEMS
     return true;
 }
 
-/* One row of the halo, as the image or with each channel for itself: those pixels of a row of it that are there. */
-static void fill_row(const halo *h, float *to, const float *row, bool planes) {
+/* Fills one row of the halo from a row of the image, with zeros outside it; `planes`: channel by channel. */
+static void fill_halo_row(const halo *h, float *to, const float *row, bool planes) {
     const ls_gemm_patches *p = h->p;
     ptrdiff_t first = p->first_x + h->reach_x, last = first + (ptrdiff_t)h->width;
     size_t before = first < 0 ? min_size((size_t)-first, h->width) : 0, from = first < 0 ? 0 : (size_t)first;
@@ -59,8 +60,8 @@ static void fill_row(const halo *h, float *to, const float *row, bool planes) {
     }
 }
 
-/* For `rows` rows of positions from y on. */
-static void fill(const halo *h, const float *images, size_t image, size_t y, size_t rows, bool planes) {
+/* Fills the halo for `rows` rows of positions from y on. */
+static void fill_halo(const halo *h, const float *images, size_t image, size_t y, size_t rows, bool planes) {
     const ls_gemm_patches *p = h->p;
     size_t all = (rows - 1) * (size_t)p->step_y + h->span_y;
     ptrdiff_t first = p->first_y + (ptrdiff_t)y * p->step_y + h->reach_y;
@@ -68,26 +69,27 @@ static void fill(const halo *h, const float *images, size_t image, size_t y, siz
         float *to = h->values + r * row_elems(h);
         size_t at = (size_t)(first + (ptrdiff_t)r); /* above the image: larger than any */
         if (at < p->height)
-            fill_row(h, to, images + (image * p->height + at) * p->width * p->channels, planes);
+            fill_halo_row(h, to, images + (image * p->height + at) * p->width * p->channels, planes);
         else
             memset(to, 0, row_elems(h) * sizeof *to);
     }
 }
 
-/* Positions from `at` on, at most `most`, in rows that fit: how many, and the halo filled for them. */
+/* Consecutive positions for which the halo is filled; the first is in column x of its row. */
 typedef struct part {
     size_t x, positions;
 } part;
 
+/* Fills the halo for as many positions from `at` on as fit, at most `most`. */
 static part next_part(const halo *h, const float *images, size_t at, size_t most, bool planes) {
     const ls_gemm_patches *p = h->p;
     size_t x = at % p->rows_x, row = at / p->rows_x, y = row % p->rows_y;
     size_t rows = min_size(min_size(h->rows, p->rows_y - y), (most + x - 1) / p->rows_x + 1);
-    fill(h, images, row / p->rows_y, y, rows, planes);
+    fill_halo(h, images, row / p->rows_y, y, rows, planes);
     return (part){x, min_size(rows * p->rows_x - x, most)};
 }
 
-/* Where position i of a part has its first tap, and how many follow it in its row. */
+/* Returns where position i of a part has its first tap; sets *in_row to the positions from it to the end of its row. */
 static const float *position_at(const halo *h, const part *a, size_t i, size_t pixel, size_t *in_row) {
     size_t x = (a->x + i) % h->p->rows_x, y = (a->x + i) / h->p->rows_x;
     *in_row = min_size(h->p->rows_x - x, a->positions - i);
@@ -96,7 +98,7 @@ static const float *position_at(const halo *h, const part *a, size_t i, size_t p
 
 /* ---- positions as lines ------------------------------------------------------------------------------------------ */
 
-/* Of each k, from the first tap of the line. */
+/* Computes the offset in the halo of each of k values from k0 on, counted from a position's first tap. */
 static void find_offsets(const halo *h, uint32_t *offset, size_t k0, size_t k) {
     const ls_gemm_patches *p = h->p;
     size_t channel = k0 % p->channels, tap = k0 / p->channels, x = tap % p->taps_x, y = tap / p->taps_x;
@@ -111,13 +113,13 @@ static void find_offsets(const halo *h, uint32_t *offset, size_t k0, size_t k) {
     }
 }
 
-/* With a constant n a copy is a few moves. */
+/* Copies n neighbouring lines for all k; for a constant n each copy is a few moves. */
 static inline __attribute__((always_inline)) void copy_lines(float *to, size_t width, const float *from,
                                                              const uint32_t *offset, size_t k, size_t n) {
     for (size_t i = 0; i < k; i++) memcpy(to + i * width, from + offset[i], n * sizeof *to);
 }
 
-/* n neighbours in all k. */
+/* Copies any number n of neighbouring lines. */
 static void copy_some(float *to, size_t width, const float *from, const uint32_t *offset, size_t k, size_t n) {
     for (; n > 16; n -= 16, to += 16, from += 16) copy_lines(to, width, from, offset, k, 16);
     switch (n) {
@@ -160,7 +162,7 @@ bool ls_gemm_halo_positions(float *panel, size_t width, const ls_gemm_lines *fro
 
 /* ---- columns as lines -------------------------------------------------------------------------------------------- */
 
-/* `n` columns of `rows` positions, whose first taps are `step` values apart. */
+/* Copies n columns of `rows` positions, whose first taps are `step` values apart; n is constant where it is called. */
 static inline __attribute__((always_inline)) void copy_rows(float *to, size_t width, const float *from, size_t step,
                                                             size_t rows, size_t n) {
     for (size_t i = 0; i < rows; i++) memcpy(to + i * width, from + i * step, n * sizeof *to);

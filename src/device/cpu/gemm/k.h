@@ -1,4 +1,4 @@
-/* k.h: the contraction as panels hold it.
+/* k.h: the K dimension of packed panels, padded for matrix units.
  *
  * A unit adds whole granules. So K is a row of positions: the values of a slice in their order, and +0 behind the end
  * of each sequence and of each slice up to the next multiple of the granule. Chains have granule 1 and no such padding.
@@ -24,16 +24,16 @@ typedef struct ls_gemm_k {
  * several slices and sequences that are not whole granules, each slice must begin at a sequence. */
 void ls_gemm_k_open(ls_gemm_k *x, const ls_gemm *g, size_t granule);
 
-/* Positions that a matmul has at most, wherever its slices end. */
+/* Returns the most positions that a matmul can have, wherever its slices end. */
 size_t ls_gemm_k_most(const ls_gemm *g, size_t granule);
 
-/* Values that are neighbours, and the padding behind them. */
+/* A run of consecutive values, and the padding behind them. */
 typedef struct ls_gemm_stretch {
     size_t k, values; /* `values` from k on */
     size_t positions; /* that they take with their padding */
 } ls_gemm_stretch;
 
-/* The first stretch of the positions at … end−1, both multiples of the granule. */
+/* Returns the first stretch of the positions at … end−1, both multiples of the granule. */
 ls_gemm_stretch ls_gemm_k_stretch(const ls_gemm_k *x, size_t at, size_t end);
 
 #endif

@@ -1,5 +1,5 @@
-/* pack.c: packing as fp32. Where the values of a line are neighbours, by transposes: the machine's own, else 4
- * × 4. fp16 is widened to a buffer in the first cache and packed from there. */
+/* pack.c: packs operands as fp32. If the values of a line are contiguous, by transposes: the ISA's own, else 4 × 4.
+ * fp16 is widened to a buffer in L1 and packed from there. */
 #include "device/cpu/gemm/pack.h"
 
 #include <stdint.h>
@@ -31,8 +31,6 @@ ls_gemm_lines ls_gemm_lines_from(ls_gemm_lines x, size_t line, size_t k) {
     x.at = (const char *)x.at + elems * ls_dtype_bytes(x.dtype);
     return x;
 }
-
-/* ---- lines along k ----------------------------------------------------------------------------------------------- */
 
 static inline four widen4(const uint16_t *from) {
     return (four){ls_bf16_to_f32(from[0]), ls_bf16_to_f32(from[1]), ls_bf16_to_f32(from[2]), ls_bf16_to_f32(from[3])};
@@ -71,13 +69,13 @@ size_t ls_gemm_pack_some(const ls_gemm_kernels *kernels, float *to, size_t width
     return 1;
 }
 
-/* Some k at a time: that much of the panel stays in the first cache while one line after the other is written across
- * it. */
+/* Values of k, and rows, that are packed at a time and stay in L1; rows to prefetch ahead. */
 enum { K_AT_ONCE = 256, ROWS_AT_ONCE = 32, ROWS_AHEAD = 16 };
 
-/* What fp16 is widened to at a time: lines × K_AT_ONCE along k, rows × lines across. */
+/* The buffers of widened fp16: lines × K_AT_ONCE along k, rows × lines across k. */
 enum { WIDE_LINES = 16, WIDE_ROWS = 16, WIDE_ACROSS = 256 };
 
+/* Packs fp16 lines stored along k, k ≤ K_AT_ONCE, through a widened buffer. */
 static void pack_wide_along_k(const ls_gemm_kernels *kernels, float *to, size_t width, ls_gemm_lines from, size_t lines,
                               size_t k) {
     _Alignas(64) float wide[WIDE_LINES * K_AT_ONCE];
@@ -104,13 +102,11 @@ static void pack_along_k(const ls_gemm_kernels *kernels, float *panel, size_t wi
     }
 }
 
-/* ---- lines across k ---------------------------------------------------------------------------------------------- */
-
-/* `n` is a constant for whole panels of the widths that machines have: then a row is a few moves. */
+/* Copies n values of each row; for the widths of whole panels n is a constant, and a row is a few moves. */
 static inline __attribute__((always_inline)) void copy_rows(float *to, size_t width, const float *from, size_t ld,
                                                             size_t rows, size_t n) {
     for (size_t i = 0; i < rows; i++) {
-        /* Rows are too far apart for the machine to foresee the next ones. */
+        /* Rows are too far apart for the hardware prefetcher. */
         __builtin_prefetch(from + (i + ROWS_AHEAD) * ld);
         __builtin_prefetch(from + (i + ROWS_AHEAD) * ld + n - 1);
         memcpy(to + i * width, from + i * ld, n * sizeof(float));
@@ -134,7 +130,7 @@ static void widen_panel(float *to, size_t width, const uint16_t *from, size_t ld
         for (size_t l = 0; l < n; l++) to[i * width + l] = ls_bf16_to_f32(from[i * ld + l]);
 }
 
-/* `k` rows into panels of `length` rows. */
+/* Packs k rows of fp32 or bf16 lines into panels that have `length` rows each. */
 static void pack_rows(float *panel, size_t width, size_t length, ls_gemm_lines from, size_t lines, size_t k) {
     for (size_t l = 0; l < lines; l += width) {
         size_t n = lines - l < width ? lines - l : width;
@@ -146,6 +142,7 @@ static void pack_rows(float *panel, size_t width, size_t length, ls_gemm_lines f
     }
 }
 
+/* Packs k rows of fp16 lines as pack_rows() does, through a widened buffer. */
 static void pack_wide_rows(const ls_gemm_kernels *kernels, float *panel, size_t width, size_t length,
                            ls_gemm_lines from, size_t lines, size_t k) {
     _Alignas(64) float wide[WIDE_ROWS * WIDE_ACROSS];
@@ -160,7 +157,7 @@ static void pack_wide_rows(const ls_gemm_kernels *kernels, float *panel, size_t 
         }
 }
 
-/* Some rows of k at a time: they stay in the first cache while one panel after the other takes its part of them. */
+/* Packs lines stored across k, some rows of k at a time, so that they stay in L1 while all panels are filled. */
 static void pack_across(const ls_gemm_kernels *kernels, float *panel, size_t width, ls_gemm_lines from, size_t lines,
                         size_t k) {
     for (size_t i = 0; i < k; i += ROWS_AT_ONCE) {
@@ -173,8 +170,8 @@ static void pack_across(const ls_gemm_kernels *kernels, float *panel, size_t wid
     }
 }
 
-/* The lines that the last panel misses. What is cleared in a row is too short for the library; the last four may
- * overlap those before them. */
+/* Clears the lines that the last panel lacks, without memset(), as each row has only a few; the last four may overlap
+ * those before them. */
 static void clear_rest(float *panel, size_t width, size_t lines, size_t k) {
     const four zero = {0, 0, 0, 0};
     size_t n = width - lines;

@@ -1,5 +1,6 @@
-/* pack.h: operands of a matmul as panels: k rows of `width` values, one for each row (or column) of a
- * tile; for a unit, rows of `width` groups of neighbours in k. */
+/* pack.h: packs operands of a matmul into panels: k rows of `width` values, one for each row (or column) of a tile; for
+ * a matrix unit, rows of `width` groups of consecutive k. Panels are memory of the caller; nothing allocates or fails.
+ */
 #ifndef LS_DEVICE_CPU_GEMM_PACK_H
 #define LS_DEVICE_CPU_GEMM_PACK_H
 
@@ -23,45 +24,46 @@ typedef struct ls_gemm_lines {
     size_t line, k;
 } ls_gemm_lines;
 
-/* The rows of A, the columns of B. */
+/* Return the rows of A, and the columns of B, as lines. */
 ls_gemm_lines ls_gemm_lines_of_a(const ls_gemm *g);
 ls_gemm_lines ls_gemm_lines_of_b(const ls_gemm *g);
-/* The same without the first `line` lines and the first `k` values of each. */
+/* Returns the lines without the first `line` of them and without the first `k` values of each. */
 ls_gemm_lines ls_gemm_lines_from(ls_gemm_lines x, size_t line, size_t k);
 
-/* Bytes of an element of a panel: chains are in fp32, units take bf16. */
+/* Returns the bytes of an element of a panel: chains are in fp32, units take 16 bits. */
 static inline size_t ls_gemm_packed_bytes(const ls_gemm_kernels *kernels) { return kernels->granule ? 2 : 4; }
 
+/* Returns whether the lines lie in memory with one stride; otherwise they are gathered. */
 static inline bool ls_gemm_lines_are_stored(const ls_gemm_lines *x) { return !x->patches && !x->grid; }
 
-/* Packs `lines` lines, k values each, into panels one behind the other; lines that the last panel misses become +0. */
+/* Packs `lines` lines, k values each, widened to fp32, into consecutive panels; lines that the last one lacks are +0.
+ */
 void ls_gemm_pack(const ls_gemm_kernels *kernels, float *panel, size_t width, ls_gemm_lines from, size_t lines,
                   size_t k);
 
-/* Some of at least one fp32 or bf16 lines that are stored along k; returns how many. */
+/* Packs the first of one or more fp32 or bf16 lines that are stored along k; returns how many lines, at least one. */
 size_t ls_gemm_pack_some(const ls_gemm_kernels *kernels, float *to, size_t width, ls_gemm_lines from, size_t lines,
                          size_t k);
 
-/* The same for a unit: bf16 lines, their positions at … at+n−1 of x, in groups of `group`. */
+/* Packs 16-bit lines for a unit, as they are: their positions at … at+n−1 of x, in groups of `group`. */
 void ls_gemm_pack_unit(const ls_gemm_kernels *kernels, uint16_t *panel, size_t width, size_t group, ls_gemm_lines from,
                        size_t lines, const ls_gemm_k *x, size_t at, size_t n);
 
 /* ---- operands of a convolution, packed straight from the image --------------------------------------------------- */
 
-/* The matrix of patches (ls_gemm_patches) and rows in a grid (ls_gemm_grid). Panels are those of the stored matrix,
- * value by value. */
+/* Returns the offset of a row in elements. */
 static inline size_t ls_gemm_grid_at(const ls_gemm_grid *grid, size_t row) {
     size_t pair = row / grid->n2;
     return pair / grid->n1 * grid->step0 + pair % grid->n1 * grid->step1 + row % grid->n2 * grid->step2;
 }
 
-/* As ls_gemm_pack(), for lines that are not stored; what the last panel misses is left alone. */
+/* Packs lines that are not stored, patches or rows in a grid, as ls_gemm_pack() does with the stored matrix; but lines
+ * that the last panel lacks are left as they are. */
 void ls_gemm_gather(const ls_gemm_kernels *kernels, float *panel, size_t width, ls_gemm_lines from, size_t lines,
                     size_t k);
 
-/* For patches of images with few channels. */
-/* As ls_gemm_gather(), with positions or with columns as lines. False where this is not the way: nothing is written
- * then. */
+/* Pack patches of images with few channels faster than ls_gemm_gather(), with positions or with columns as lines.
+ * Return false, and write nothing, if they do not support these patches; the caller then gathers. */
 bool ls_gemm_halo_positions(float *panel, size_t width, const ls_gemm_lines *from, size_t lines, size_t k);
 bool ls_gemm_halo_columns(float *panel, size_t width, const ls_gemm_lines *from, size_t lines, size_t k);
 

@@ -20,9 +20,7 @@ typedef struct part {
 
 static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 
-/* ---- lines along k ----------------------------------------------------------------------------------------------- */
-
-/* Groups of four: 64 bits that move together, of two lines at a time. */
+/* Packs groups of four, 64 bits that move together, of two lines at a time. */
 static void along_fours(part p, const uint16_t *from, size_t ld, size_t lines, size_t groups) {
     size_t row = 4 * p.width, l = 0;
     for (; l + 2 <= lines; l += 2) {
@@ -75,7 +73,7 @@ static void along_pairs(const ls_gemm_kernels *kernels, part p, const uint16_t *
     }
 }
 
-/* `group` is best a constant: then a copy is a move or two instead of a call. */
+/* Packs lines along k group by group; for a constant `group` a copy is a move or two. */
 static inline __attribute__((always_inline)) void along_lines(part p, const uint16_t *from, size_t ld, size_t lines,
                                                               size_t groups, size_t group) {
     for (size_t l = 0; l < lines; l++)
@@ -98,8 +96,6 @@ static void along(const ls_gemm_kernels *kernels, part p, ls_gemm_lines from, si
         memcpy(p.to + (groups * p.width + l) * p.group, x + l * from.ld + groups * p.group, rest * sizeof *x);
 }
 
-/* ---- lines across k ---------------------------------------------------------------------------------------------- */
-
 #define LOW8(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define HIGH8(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 
@@ -117,7 +113,7 @@ static inline half8 load_four(const uint16_t *from) {
 
 static inline void store8(uint16_t *to, half8 x) { memcpy(to, &x, sizeof x); }
 
-/* One group of four rows. */
+/* Packs one group of four rows. */
 static void across_four(uint16_t *to, const uint16_t *from, size_t ld, size_t lines) {
     size_t l = 0;
     for (; l + 8 <= lines; l += 8) {
@@ -150,7 +146,7 @@ static void across_two(uint16_t *to, const uint16_t *from, size_t ld, size_t lin
         for (size_t q = 0; q < 2; q++) to[2 * l + q] = from[q * ld + l];
 }
 
-/* Eight rows of eight lines, to lines `row` apart: rows i and i+4 are mixed three times. */
+/* Transposes eight rows of eight lines to lines `row` apart, by interleaving rows i and i+4 three times. */
 static void turn_eight(uint16_t *to, size_t row, const uint16_t *from, size_t ld) {
     half8 r[8], t[8];
     for (size_t q = 0; q < 8; q++) r[q] = load8(from + q * ld);
@@ -164,7 +160,7 @@ static void turn_eight(uint16_t *to, size_t row, const uint16_t *from, size_t ld
     for (size_t q = 0; q < 8; q++) store8(to + q * row, r[q]);
 }
 
-/* One group of rows, as many as the group has or fewer. */
+/* Packs one group of rows, or fewer rows than a group has. */
 static void across_many(uint16_t *to, size_t group, const uint16_t *from, size_t ld, size_t lines, size_t rows) {
     size_t whole = lines / 8 * 8, q = 0;
     for (; q + 8 <= rows; q += 8)
@@ -187,12 +183,10 @@ static void across(part p, ls_gemm_lines from, size_t lines, size_t values) {
     }
 }
 
-/* ---- panels ------------------------------------------------------------------------------------------------------ */
-
 /* Some k at a time: what is written or read again stays in the first cache. A multiple of every granule. */
 enum { K_ALONG = 512, K_ACROSS = 32 };
 
-/* `lines` of a panel; what has no value becomes +0. */
+/* Packs `lines` lines of a panel; positions without a value become +0. */
 static void pack_part(const ls_gemm_kernels *kernels, part p, ls_gemm_lines from, size_t lines, size_t values,
                       size_t positions) {
     size_t whole = values / p.group * p.group;

@@ -53,9 +53,7 @@ bool ls_gemm_is_thin(const ls_gemm *g) {
     return g->unit == LS_UNIT_CHAIN && (g->m <= most || g->n <= most);
 }
 
-/* ---- chains ------------------------------------------------------------------------------------------------------ */
-
-/* Columns that the kernel reads in place; the others go through the buffer. */
+/* Returns how many columns the kernel reads in place; the others go through the buffer. */
 static size_t columns_in_place(const thin *t, size_t columns) {
     if (!ls_gemm_lines_are_stored(&t->wide)) return 0;
     if (!t->wide.along_k) return t->wide.dtype == LS_F32 ? columns / LANES * LANES : 0;
@@ -83,7 +81,7 @@ static void run_in_place(const thin *t, stripe *s, size_t k0, size_t k, size_t c
             }
 }
 
-/* The block at i of a run of `run` k from k0. */
+/* Computes the block at i of a run of `run` values of k from k0. */
 static void run_block(const thin *t, stripe *s, size_t k0, size_t run, size_t i, size_t column) {
     size_t lines = min_size(BLOCK_COLUMNS, s->columns - column), width = up(lines, LANES),
            k = min_size(BLOCK_K, run - i);
@@ -100,8 +98,6 @@ static void run_some(const thin *t, stripe *s, size_t k0, size_t k) {
     for (size_t i = 0; i < k; i += BLOCK_K)
         for (size_t column = direct; column < s->columns; column += BLOCK_COLUMNS) run_block(t, s, k0, k, i, column);
 }
-
-/* ---- the tree, siblings, bias ------------------------------------------------------------------------------------ */
 
 static void add_left(float *to, const float *left, size_t n) {
     for (size_t i = 0; i < n; i++) to[i] = left[i] + to[i];
@@ -120,7 +116,7 @@ static void end_slice(const thin *t, stripe *s, int slice) {
     if (!is_last) memcpy(s->store + (size_t)(level + 1) * elems, s->store, elems * sizeof(float));
 }
 
-/* Where element (row, column of the stripe) of C lies, or of what is laid out like C with another ld. */
+/* Returns the offset of an element of the stripe in a matrix laid out like C with stride ld. */
 static size_t at(const thin *t, const stripe *s, size_t row, size_t column, size_t ld) {
     return t->turned ? (s->column + column) * ld + row : row * ld + s->column + column;
 }
@@ -142,7 +138,7 @@ static void store(const ls_gemm *g, size_t at_elem, float c) {
     }
 }
 
-/* The same in C itself. */
+/* Returns the offset of an element of the stripe in C, whose rows may be apart. */
 static size_t at_c(const thin *t, const stripe *s, size_t row, size_t column) {
     const ls_gemm *g = t->g;
     if (!g->c_rows) return at(t, s, row, column, g->ldc);
@@ -161,8 +157,6 @@ static void write_out(const thin *t, const stripe *s) {
             store(g, at_c(t, s, row, column), c);
         }
 }
-
-/* ---- tasks ------------------------------------------------------------------------------------------------------- */
 
 static void stripe_task(void *context, size_t task, int thread) {
     (void)thread;

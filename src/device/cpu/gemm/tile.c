@@ -1,5 +1,5 @@
-/* tile.c: the segments of a tile. The last one of K adds the subtrees that are left, the siblings and the bias
- * while the tile is in registers.
+/* tile.c: runs the segments of a tile. The last one of K adds the remaining subtrees, the siblings and the bias while
+ * the tile is in registers.
  *
  * Slices of a binary counter: slice s, when it ends, adds from the left one subtree for each trailing one bit of s and
  * becomes the subtree of the level above. The last slice adds what is left, a subtree for each one bit of its number:
@@ -45,7 +45,8 @@ static void copy_tile(float *to, size_t ldto, const float *from, size_t ldfrom, 
     for (size_t i = 0; i < rows; i++) memcpy(to + i * ldto, from + i * ldfrom, columns * sizeof(float));
 }
 
-/* The part of `from` that belongs to this tile, whole: in place, or copied to `buffer`. */
+/* Returns the elements of `from` that belong to this tile: in place for a whole tile, else copied to `buffer`, because
+ * the micro-kernel reads whole tiles. */
 static ls_gemm_addend view(const ls_gemm_place *p, bool whole, const float *from, size_t ld, float *buffer, size_t nr) {
     const float *at = from + p->row * ld + p->column;
     if (whole) return (ls_gemm_addend){at, ld};
@@ -53,7 +54,7 @@ static ls_gemm_addend view(const ls_gemm_place *p, bool whole, const float *from
     return (ls_gemm_addend){buffer, nr};
 }
 
-/* The segment that ends K, after its chains. */
+/* Adds the siblings and the bias to the epilogue of the segment that ends K. */
 static void add_rest(const ls_gemm *g, const ls_gemm_place *p, bool whole, size_t nr, ls_gemm_addend *addend,
                      ls_gemm_tile *tile, edge *e) {
     for (int i = 0; i < g->siblings; i++)
@@ -71,17 +72,15 @@ static void run_micro(const ls_gemm_kernels *t, const ls_gemm_place *p, const ls
     t->micro(s->k, p->a + s->at * t->mr * bytes, p->b + s->at * t->nr * bytes, tile);
 }
 
-/* A row of a tile is too short for the library's copy. */
+/* Copies n 16-bit numbers without a call of memcpy(), because a row of a tile is short. */
 static void copy_halves(uint16_t *to, const uint16_t *from, size_t n) {
     size_t i = 0;
     for (; i + 4 <= n; i += 4) memcpy(to + i, from + i, 4 * sizeof *to);
     for (; i < n; i++) to[i] = from[i];
 }
 
-/* ---- writing transposed ------------------------------------------------------------------------------------------ */
-
-/* Four columns of `rows` values, `ld` apart, to rows of `ldto`, each plus the bias where there is one; rows of the tile
- * that do not exist are copied too. */
+/* Transposes four columns of `rows` values, `ld` apart, to rows `ldto` apart, and adds the bias unless it is NULL; rows
+ * of the tile that do not exist are copied too. */
 static inline void turn_four(float *to, size_t ldto, const float *from, size_t ld, size_t rows, const float *bias) {
     size_t i = 0;
     for (; i + 4 <= rows; i += 4) {
@@ -97,7 +96,7 @@ static inline void turn_four(float *to, size_t ldto, const float *from, size_t l
         for (size_t c = 0; c < 4; c++) to[c * ldto + i] = bias ? from[i * ld + c] + bias[i] : from[i * ld + c];
 }
 
-/* Too short for the library's copy; the last four may overlap those before them. */
+/* Copies a few floats without a call of memcpy(); the last four may overlap those before them. */
 static inline void copy_short(float *to, const float *from, size_t n) {
     if (n < 4) {
         for (size_t i = 0; i < n; i++) to[i] = from[i];
@@ -107,6 +106,7 @@ static inline void copy_short(float *to, const float *from, size_t n) {
     store4(to + n - 4, load4(from + n - 4));
 }
 
+/* Writes a tile of C transposed: transposes it, adds the bias and copies its rows to C. */
 static void write_turned(const ls_gemm_kernels *t, const ls_gemm *g, const ls_gemm_place *p, const float *out) {
     enum { ROWS_MAX = 32 };
     float four_rows[4 * ROWS_MAX], bias[ROWS_MAX] = {0};
@@ -122,9 +122,8 @@ static void write_turned(const ls_gemm_kernels *t, const ls_gemm *g, const ls_ge
     }
 }
 
-/* ---- segments ---------------------------------------------------------------------------------------------------- */
-
-/* A finished tile that is a part of one, or of another type than C. */
+/* Writes a finished fp32 tile to C that the micro-kernel could not store there: a part of a tile, one of another type
+ * or order, or rows apart. */
 static void write_tile(const ls_gemm_kernels *t, const ls_gemm *g, const ls_gemm_place *p, const float *out) {
     size_t at = p->row * g->ldc + p->column, nr = t->nr;
     if (p->turned) {
@@ -147,7 +146,7 @@ static void write_tile(const ls_gemm_kernels *t, const ls_gemm *g, const ls_gemm
     for (size_t i = 0; i < p->rows; i++) copy_halves(c + i * g->ldc, halves + i * nr, p->columns);
 }
 
-/* A segment that begins or ends in C. */
+/* Runs the last segment of K, or a segment of a matmul of one slice, whose chain may begin or end in C. */
 static void run_segment(const ls_gemm_kernels *t, const ls_gemm *g, const ls_gemm_place *p, const ls_gemm_segment *s,
                         bool is_last) {
     size_t mr = t->mr, nr = t->nr, elems = mr * nr;

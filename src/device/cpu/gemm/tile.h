@@ -22,12 +22,12 @@ typedef struct ls_gemm_pass {
     ls_gemm_segment segment[LS_GEMM_SLICES_MAX];
 } ls_gemm_pass;
 
-/* The pass over k0 … k1−1 of K with panels that begin at `base`. An empty slice belongs to the pass in which it lies;
- * one at the very end to the last pass. */
+/* Cuts the pass over positions k0 … k1−1 of K into segments; its panels begin at position `base`. An empty slice
+ * belongs to the pass in which it lies; one at the very end to the last pass. */
 void ls_gemm_pass_cut(ls_gemm_pass *pass, int slices, const size_t *bounds, size_t base, size_t k0, size_t k1,
                       bool is_last);
 
-/* Slots of a tile, of mr·nr elements each. */
+/* Returns how many slots of mr·nr floats a tile needs. */
 int ls_gemm_slots_of(int slices);
 
 typedef struct ls_gemm_place {
@@ -38,6 +38,7 @@ typedef struct ls_gemm_place {
     bool turned;          /* rows and columns are those of C transposed; fp32 with one slice, slots, and no siblings */
 } ls_gemm_place;
 
+/* Runs the segments of a pass for one tile; the last pass writes the tile to C with the epilogue. */
 void ls_gemm_tile_run(const ls_gemm_kernels *kernels, const ls_gemm *g, const ls_gemm_pass *pass,
                       const ls_gemm_place *place);
 

@@ -31,7 +31,7 @@ LSK_INLINE v16 silu_slope(v16 x, v16 s) {
     return v16_mul(s, v16_fma(x, v16_sub(one, s), one));
 }
 
-/* NaN is not ≤ 0, so it stays. */
+/* Returns x if by > 0 or NaN, else +0. */
 LSK_INLINE v16 keep_positive(v16 x, v16 by) {
     v16 zero = v16_set1(0.0f);
     return v16_select(v16_le(by, zero), zero, x);
@@ -39,7 +39,7 @@ LSK_INLINE v16 keep_positive(v16 x, v16 by) {
 
 LSK_INLINE v16 relu(v16 x) { return keep_positive(x, x); }
 
-/* Gradients; of ReLU and the sigmoid from the result y. */
+/* Return the gradient of x; of ReLU and the sigmoid from the result y instead of x. */
 LSK_INLINE v16 gelu_dx(v16 dy, v16 x) { return v16_mul(dy, gelu_slope(x)); }
 LSK_INLINE v16 silu_dx(v16 dy, v16 x) { return v16_mul(dy, silu_slope(x, v16_sigmoid(x))); }
 LSK_INLINE v16 relu_dx(v16 dy, v16 y) { return keep_positive(dy, y); }

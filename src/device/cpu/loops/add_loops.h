@@ -12,7 +12,7 @@ typedef uint64_t vec_u64 __attribute__((vector_size(LSK_WIDTH)));
 
 enum { F32_LANES = LSK_WIDTH / 4, U64_LANES = LSK_WIDTH / 8 };
 
-/* memcpy of a vector's size is one unaligned load or store. */
+/* Loads an unaligned vector: memcpy of its size is one instruction. */
 static inline vec_f32 load_f32(const float *from) {
     vec_f32 v;
     memcpy(&v, from, sizeof v);
@@ -25,7 +25,7 @@ static inline void store_four(float *to, vec_f32 s0, vec_f32 s1, vec_f32 s2, vec
     memcpy(to + 3 * F32_LANES, &s3, sizeof s3);
 }
 
-/* To one output, or to two. */
+/* Adds to one output, or to two. */
 LSK_INLINE void add_vectors(float *out0, float *out1, const float *a, const float *b, size_t n) {
     size_t i = 0;
     for (; i + 4 * F32_LANES <= n; i += 4 * F32_LANES) {

@@ -1,17 +1,17 @@
-/* attention_backward_loops.h: dots, dq, dk and dv.
+/* attention_backward_loops.h: attention's backward: dots, dq, dk and dv.
  *
- * Included by attention_loops.h. A block of keys meets a block of queries of one head. Keys are the columns of panels
- * of nr, queries run down their rows:
+ * Included by attention_loops.h. All memory is the caller's scratch. A block of keys is combined with a block of
+ * queries of one head. Keys are the columns of panels of nr, queries their rows:
  *
  *     weights[query][nr] = Q·Kᵀ, then P      gradients[query][nr] = dO·Vᵀ, then dS
- *     dk and dv, as [d][nr], go on with Qᵀ·dS and dOᵀ·P     chains over the queries that see all keys of the panel
- *     dq, as [query][d], goes on with dS·K                  chains over the keys that all queries of a tile see
+ *     dk and dv, as [d][nr], continue with Qᵀ·dS and dOᵀ·P  chains over the queries that see all keys of the panel
+ *     dq, as [query][d], continues with dS·K                chains over the keys that all queries of a tile see
  *
  * (with dropout dO·Vᵀ is multiplied by the factors first, and P when dS is made)
  *
- * and what is left, the triangles before and behind these for each panel or tile, is done in chains row by row. Blocks
- * of queries ascend for a block of keys, and blocks of keys ascend for a query; dq of a query waits until the next
- * block of keys, in its place if that is fp32, else in `sums`. */
+ * The rest, the triangles before and behind these for each panel or tile, is computed in chains row by row. Blocks of
+ * queries ascend for a block of keys, and blocks of keys ascend for a query; dq of a query is kept until the next block
+ * of keys, in its place if that is fp32, else in `sums`. */
 
 typedef struct backward_space {
     size_t key, keys, query, queries;      /* the blocks: where they begin and how many rows they have */
@@ -33,6 +33,7 @@ typedef struct backward_space {
     float *sums; /* [head of the kv head][T][d up to 16]: dq under way; with 16 bits */
 } backward_space;
 
+/* Returns the next `elems` floats of the scratch and advances it by whole v16. */
 static float *take(float **scratch, size_t elems) {
     float *at = *scratch;
     *scratch += up(elems, LANES);
@@ -71,6 +72,7 @@ static backward_space carve_backward(const ls_attention *a, const engine *e, flo
 
 /* ---- packing ----------------------------------------------------------------------------------------------------- */
 
+/* Packs a block of keys and values; for_dq: keys also as needed for dq. */
 static void open_keys(const ls_attention *a, const engine *e, size_t kv, size_t key, size_t keys, int for_dq,
                       backward_space *space) {
     size_t d = a->head_size;
@@ -82,11 +84,13 @@ static void open_keys(const ls_attention *a, const engine *e, size_t kv, size_t 
     if (for_dq) pack_elements(e, space->key_elements, e->nr, space->key_rows, keys, d);
 }
 
+/* Repeats each number nr times: one for every column of a panel. */
 static void spread(float *to, const float *from, size_t rows, size_t nr) {
     for (size_t r = 0; r < rows; r++)
         for (size_t j = 0; j < nr; j++) to[r * nr + j] = from[r];
 }
 
+/* Packs a block of queries, their dO and statistics; for_keys: also as needed for dk and dv. */
 static void open_queries(const ls_attention *a, const engine *e, size_t head, size_t query, size_t queries,
                          int for_keys, backward_space *space) {
     size_t d = a->head_size, stat = head * a->stat_stride + query;
@@ -104,13 +108,13 @@ static void open_queries(const ls_attention *a, const engine *e, size_t head, si
     pack_elements(e, space->dout_elements, e->mr, space->dout_rows, queries, d);
 }
 
-/* Columns of the block of keys that are these keys. */
+/* Returns the columns of the block of keys that these keys have. */
 static ls_positions columns_of(const backward_space *space, ls_positions keys) {
     return (ls_positions){min_size(behind(keys.begin, space->key), space->keys),
                           min_size(behind(keys.end, space->key), space->keys)};
 }
 
-/* Columns that row r of the queries sees. */
+/* Returns the columns that row r of the queries sees. */
 static ls_positions columns_of_row(const ls_attention *a, const backward_space *space, size_t r) {
     size_t query = space->query + r;
     return columns_of(space, ls_mask_keys(a->mask, (ls_positions){query, query + 1}));
@@ -118,7 +122,7 @@ static ls_positions columns_of_row(const ls_attention *a, const backward_space *
 
 /* ---- weights and their gradients --------------------------------------------------------------------------------- */
 
-/* Factors of the pairs of the two blocks that see each other. */
+/* Computes the dropout factors of the pairs of the two blocks. */
 static void make_block_factors(const ls_attention *a, const engine *e, size_t head, const backward_space *space) {
     size_t nr = e->nr, rows = up(space->queries, e->mr);
     float row[LS_ATTENTION_KEYS + LS_ATTENTION_TILE] = {0}; /* panels are whole */
@@ -129,7 +133,7 @@ static void make_block_factors(const ls_attention *a, const engine *e, size_t he
     }
 }
 
-/* P = exp(s − m) / l and dS = P·(dP − D), in place; with dropout dS = P·(f·dP − D) and then P·f. */
+/* Computes P = exp(s − m) / l and dS = P·(dP − D), in place; with dropout dS = P·(f·dP − D) and then P·f. */
 LSK_INLINE void weigh(const backward_space *space, size_t at, size_t stats, size_t elems, float scale, const int drop) {
     float *weights = space->weights + at, *gradients = space->gradients + at;
     const float *m = space->m + stats, *l = space->l + stats, *dots = space->dots + stats,
@@ -151,7 +155,7 @@ static void weigh_kept(const backward_space *space, size_t at, size_t stats, siz
     weigh(space, at, stats, elems, scale, 1);
 }
 
-/* Rows of the block of queries that see one of the keys of the panel from column j on, and those that see all. */
+/* Returns the rows of the block of queries that see a key of the panel from column j on; `all`: all of them. */
 static ls_positions rows_seeing(const ls_attention *a, const engine *e, const backward_space *space, size_t j,
                                 int all) {
     const ls_positions keys = {space->key + j, space->key + min_size(j + e->nr, space->keys)};
@@ -160,7 +164,7 @@ static ls_positions rows_seeing(const ls_attention *a, const engine *e, const ba
                           min_size(behind(queries.end, space->query), space->queries)};
 }
 
-/* Weights and gradients of the pairs of the two blocks, of the tiles of queries that see a key of the panel. */
+/* Computes weights and gradients of the pairs of the two blocks, for tiles of queries that see a key of the panel. */
 static void weigh_blocks(const ls_attention *a, engine *e, size_t head, const backward_space *space) {
     size_t d = a->head_size, mr = e->mr, nr = e->nr, rows = up(space->queries, mr);
     if (is_dropping(a)) make_block_factors(a, e, head, space);
@@ -184,8 +188,8 @@ static void weigh_blocks(const ls_attention *a, engine *e, size_t head, const ba
 
 /* ---- dk and dv --------------------------------------------------------------------------------------------------- */
 
-/* sums[d][nr] of the keys of the panel from column `column` on go on with these rows of the queries, each of which sees
- * some of the keys. */
+/* Continues sums[d][nr] of the keys of the panel from column `column` on with the rows `range` of the queries, each of
+ * which sees some of the keys. */
 static void key_triangle(const ls_attention *a, const engine *e, const backward_space *space, size_t column,
                          float *sums, const float *weights, wide_rows x, ls_positions range) {
     size_t d = a->head_size, nr = e->nr, stride = up(d, LANES);
@@ -200,7 +204,7 @@ static void key_triangle(const ls_attention *a, const engine *e, const backward_
     transpose(e, sums, nr, rows, stride, nr, d);
 }
 
-/* Both sums of a panel. */
+/* Continues both sums of a panel by key_triangle(). */
 static void key_triangles(const ls_attention *a, const engine *e, const backward_space *space, size_t column,
                           ls_positions range) {
     size_t at = column * up(space->queries, e->mr), sums = column * up(a->head_size, e->mr);
@@ -209,7 +213,7 @@ static void key_triangles(const ls_attention *a, const engine *e, const backward
     key_triangle(a, e, space, column, space->dk + sums, space->gradients + at, space->query_rows, range);
 }
 
-/* dk and dv of the block of keys go on with the block of queries. */
+/* Continues dk and dv of the block of keys with the block of queries. */
 static void add_to_keys(const ls_attention *a, engine *e, const backward_space *space) {
     size_t d = a->head_size, mr = e->mr, nr = e->nr, rows = up(space->queries, mr);
     for (size_t j = 0; j < space->keys; j += nr) {
@@ -256,7 +260,7 @@ static void finish_keys(const ls_attention *a, const engine *e, size_t kv, const
 
 /* ---- dq ---------------------------------------------------------------------------------------------------------- */
 
-/* Gradients of the tile of queries from row r on, as [key][mr], `keys` of them. */
+/* Transposes the gradients of the tile of queries from row r on to [key][mr], for `keys` keys. */
 static void turn_gradients(const engine *e, const backward_space *space, float *turned, size_t r, size_t keys) {
     size_t rows = up(space->queries, e->mr), nr = e->nr;
     for (size_t j = 0; j < keys; j += nr)
@@ -275,7 +279,7 @@ static void query_triangle(const ls_attention *a, const engine *e, const backwar
     }
 }
 
-/* dq of the block of queries goes on with the block of keys; it lies in `space`. */
+/* Continues dq of the block of queries, in `space`, with the block of keys. */
 static void add_to_queries(const ls_attention *a, engine *e, int goes_on, const backward_space *space) {
     size_t d = a->head_size, mr = e->mr, nr = e->nr, stride = dq_stride(e, d);
     for (size_t r = 0; r < space->queries; r += mr) {
@@ -304,7 +308,7 @@ static void add_to_queries(const ls_attention *a, engine *e, int goes_on, const 
     }
 }
 
-/* Where dq of a query waits. */
+/* Returns where dq of a query is kept between blocks of keys. */
 static float *dq_row(const ls_attention *a, const backward_space *space, size_t head, size_t query) {
     if (a->act == LS_F32) return row_out(a, a->dq, query, head);
     return space->sums + (head % (a->heads / a->kv_heads) * a->T + query) * up(a->head_size, LANES);
@@ -328,12 +332,12 @@ static void store_queries(const ls_attention *a, const engine *e, size_t head, c
         scaled_row(row_out(a, a->dq, space->query + r, head), a->act, space->dq + r * stride, a->scale, a->head_size);
 }
 
-/* Whether dq of the queries from `query` on has a sum over keys before `key`, with which a block of keys begins. */
+/* Returns whether dq of the queries from `query` on has a sum over earlier blocks than that which begins with `key`. */
 static int has_earlier_keys(const ls_attention *a, size_t query, size_t key) {
     return ls_mask_first_key(a->mask, query) / LS_ATTENTION_KEYS * LS_ATTENTION_KEYS < key;
 }
 
-/* One behind the last query that sees one of the keys. */
+/* Returns one more than the last query that sees one of the keys. */
 static size_t end_query(const ls_attention *a, size_t key, size_t keys) {
     return ls_mask_queries(a->mask, (ls_positions){key, key + keys}, a->T).end;
 }

@@ -25,7 +25,7 @@ LSK_INLINE void times(float *x, const float *factors, size_t n) {
     if (i < n) store_part(x + i, v16_mul(load_part(x + i, n - i), load_part(factors + i, n - i)), n - i);
 }
 
-/* weights[key] of one query with the keys first … end−1. */
+/* Applies dropout to weights[key] of one query with the keys first … end−1. */
 static void drop_row(const ls_attention *a, float *weights, size_t head, size_t query, size_t first, size_t end) {
     float factors[LS_ATTENTION_KEYS];
     for (size_t key = first; key < end; key += LS_ATTENTION_KEYS) {
@@ -35,7 +35,7 @@ static void drop_row(const ls_attention *a, float *weights, size_t head, size_t 
     }
 }
 
-/* weights[key][nr] of `count` queries from `query` on, with the keys from `first` to the last of these queries. */
+/* Applies dropout to weights[key][nr] of `count` queries from `query` on, with keys `first` to the last of these. */
 static void drop_panel(const ls_attention *a, const engine *e, float *weights, size_t head, size_t query, size_t count,
                        size_t first) {
     float factors[LS_ATTENTION_TILE * DROP_KEYS], turned[LS_ATTENTION_TILE * DROP_KEYS];

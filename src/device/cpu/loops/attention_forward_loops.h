@@ -36,8 +36,6 @@ static size_t chunk_keys(const engine *e) {
     return LS_ATTENTION_CHUNK / unit * unit;
 }
 
-/* ---- scores ------------------------------------------------------------------------------------------------------ */
-
 /* Scores with the keys key … key+rows−1 that a query of the panel does not see become −inf. */
 static void mask_scores(const ls_attention *a, const panel *p, size_t key, size_t rows, size_t nr) {
     for (size_t k = key; k < min_size(p->shared.begin, key + rows); k++)
@@ -76,10 +74,8 @@ static void score_panel(const ls_attention *a, engine *e, const panel *p, const 
         raise_highest(p->highest, scores, rows * nr, 4);
 }
 
-/* ---- weights ----------------------------------------------------------------------------------------------------- */
-
-/* m of the queries of a panel, from the maxima by place. A product with a positive scale keeps the order of numbers, so
- * it may come after the maximum. */
+/* Computes m of the queries of a panel from the maxima by place. The scale is positive, so it may be applied after the
+ * maximum. */
 static void find_maxima(float *m, const engine *e, const panel *p, float scale) {
     size_t nr = e->nr, rows = step_of(e) * LANES / nr;
     for (size_t j = 0; j < nr; j += LANES) {
@@ -116,9 +112,7 @@ static void weigh_panel(const engine *e, const panel *p, float scale, float *m, 
     for (size_t j = 0; j < nr; j++) l[j] = sums[j];
 }
 
-/* ---- outputs ----------------------------------------------------------------------------------------------------- */
-
-/* The triangle before the keys that all queries of the panel see. */
+/* Starts the outputs of a panel: the triangle before the keys that all of its queries see. */
 static void start_panel(const ls_attention *a, size_t kv, const engine *e, const panel *p, float *wide, float *rows) {
     size_t d = a->head_size, stride = up(d, LANES);
     for (size_t i = 0; i < e->nr * stride; i++) rows[i] = 0;
@@ -142,7 +136,8 @@ static void output_panel(engine *e, const panel *p, const float *values, size_t 
                 p->outputs + i * e->nr, e->nr);
 }
 
-/* The triangle behind them, and the division by l. Row `at` of `values` is that of the panel's first query. */
+/* Finishes the outputs of a panel: the triangle behind these keys, and the division by l. Row `at` of `values` is that
+ * of the panel's first query. */
 static void finish_panel(const ls_attention *a, size_t head, const engine *e, const panel *p, const float *l,
                          wide_rows values, size_t at, float *rows) {
     size_t d = a->head_size, stride = up(d, LANES);
@@ -155,8 +150,6 @@ static void finish_panel(const ls_attention *a, size_t head, const engine *e, co
         divided_row(row_out(a, a->o, p->base - a->first_query + j, head), a->act, row, l[j], d);
     }
 }
-
-/* ---- a block of queries ------------------------------------------------------------------------------------------ */
 
 typedef struct forward_space {
     size_t keys;        /* that the queries of this call see */
@@ -219,6 +212,7 @@ static float *pack_keys(const ls_attention *a, const engine *e, size_t kv, size_
     return to;
 }
 
+/* Packs the chunk of values from `key` on, and returns its panels. */
 static float *pack_values(const ls_attention *a, const engine *e, size_t kv, size_t key, forward_space *space) {
     float *to = space->value_tiles + (space->kept ? key * up(a->head_size, e->mr) : 0);
     size_t count = chunk_end(space, e, key) - key;

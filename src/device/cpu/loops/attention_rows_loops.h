@@ -22,7 +22,7 @@ static rows_space carve_rows(size_t d, float *scratch) {
     return (rows_space){scratch, query, wide, sums, sums + row};
 }
 
-/* scores = scale·(chains of the query with turned keys), 64 of them. */
+/* Computes 64 scores: scale times the chains of the query with transposed keys. */
 static void score_keys(float *scores, const float *query, const float *turned, size_t d, float scale) {
     v16 s0 = v16_set1(0), s1 = s0, s2 = s0, s3 = s0;
     for (size_t i = 0; i < d; i++) {

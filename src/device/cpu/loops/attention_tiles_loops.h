@@ -1,5 +1,5 @@
-/* attention_tiles_loops.h: what the matmuls of attention are made of: the GEMM micro-kernel of the machine, panels
- * for it, and chains for the triangles that a mask leaves at the ends of the keys of a panel.
+/* attention_tiles_loops.h: building blocks of attention's matmuls: the GEMM micro-kernel of the ISA, panels for it, and
+ * chains for the triangles that a mask leaves at the ends of the keys of a panel.
  *
  * Included by attention_loops.h. A panel is what gemm.h says: k rows of mr or nr values. A matmul reads a panel of
  * each side and leaves a tile of mr rows and nr columns, so scores that are written one tile below the other are
@@ -9,8 +9,8 @@
  * change −0 to +0 and infinity to NaN). Rows and columns of panels behind the last one hold numbers that are never
  * read.
  *
- * 16-bit tensors are widened a block at a time, and then everything is as in fp32; but weights are rounded before a
- * product reads them, and results when they are stored. */
+ * 16-bit tensors are widened a block at a time, and then computed as in fp32; but weights are rounded before a matmul
+ * reads them, and results when they are stored. */
 #include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -39,10 +39,8 @@ static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 static size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 static size_t up(size_t x, size_t to) { return (x + to - 1) / to * to; }
 
-/* How far position x is behind `first`; 0 where it is not. */
+/* Returns x − first, or 0 if that is negative. */
 static size_t behind(size_t x, size_t first) { return x > first ? x - first : 0; }
-
-/* ---- rows of tensors --------------------------------------------------------------------------------------------- */
 
 static size_t bytes_of(const ls_attention *a) { return a->act == LS_F32 ? sizeof(float) : sizeof(uint16_t); }
 
@@ -54,7 +52,7 @@ static void *row_out(const ls_attention *a, ls_attention_out x, size_t row, size
     return (char *)x.at + (row * x.row_stride + head * x.head_stride) * bytes_of(a);
 }
 
-/* Element i and those behind it, n of them, of a row of `act`; lanes behind are +0. */
+/* Loads n elements from element i of a row of `act`, widened; the other lanes are +0. */
 LSK_INLINE v16 widened(const void *row, size_t i, size_t n, ls_dtype act) {
     if (act == LS_F32) return load_part((const float *)row + i, n);
     const uint16_t *from = (const uint16_t *)row + i;
@@ -62,7 +60,7 @@ LSK_INLINE v16 widened(const void *row, size_t i, size_t n, ls_dtype act) {
     return n == LANES ? v16_load_f16(from) : v16_load_f16_n(from, n);
 }
 
-/* x, rounded once, as element i and those behind it, n of them. */
+/* Stores x, rounded once, as n elements from element i of a row. */
 LSK_INLINE void narrow(void *row, size_t i, v16 x, size_t n, ls_dtype act) {
     uint16_t *to = (uint16_t *)row + i;
     if (act == LS_F32)
@@ -81,10 +79,10 @@ typedef struct wide_rows {
     size_t stride;
 } wide_rows;
 
-/* Of a row in a space for widened ones. */
+/* Returns the floats of a widened row; 0 for fp32, which needs none. */
 static size_t wide_elems(const ls_attention *a) { return a->act == LS_F32 ? 0 : up(a->head_size, LANES); }
 
-/* `count` rows: where they lie if they are fp32, else in `space`, of [count][d up to 16]. */
+/* Returns `count` rows in fp32: in place if they are fp32, else widened in `space`, [count][d up to 16]. */
 static wide_rows wide_rows_of(const ls_attention *a, ls_attention_in x, size_t row, size_t head, size_t count,
                               float *space) {
     if (a->act == LS_F32) return (wide_rows){row_in(a, x, row, head), x.row_stride};
@@ -97,7 +95,7 @@ static wide_rows wide_rows_of(const ls_attention *a, ls_attention_in x, size_t r
     return (wide_rows){space, stride};
 }
 
-/* Weights as matmuls read them: rounded to 16 bits, in place; whole v16. */
+/* Rounds weights in place to `act`, as matmuls read them; elems is rounded up to whole v16. */
 static void round_weights(float *x, size_t elems, ls_dtype act) {
     uint16_t half[LANES];
     if (act == LS_BF16) {
@@ -115,7 +113,7 @@ static void round_weights(float *x, size_t elems, ls_dtype act) {
     }
 }
 
-/* out = factor·x, rounded to `act` */
+/* Stores factor·x, rounded to `act`. */
 static void scaled_row(void *out, ls_dtype act, const float *x, float factor, size_t d) {
     for (size_t i = 0; i < d; i += LANES) {
         size_t n = part_of(d - i);
@@ -123,7 +121,7 @@ static void scaled_row(void *out, ls_dtype act, const float *x, float factor, si
     }
 }
 
-/* out = x / divisor, rounded to `act` */
+/* Stores x / divisor, rounded to `act`. */
 static void divided_row(void *out, ls_dtype act, const float *x, float divisor, size_t d) {
     for (size_t i = 0; i < d; i += LANES) {
         size_t n = part_of(d - i);
@@ -131,9 +129,7 @@ static void divided_row(void *out, ls_dtype act, const float *x, float divisor, 
     }
 }
 
-/* ---- matmuls ---------------------------------------------------------------------------------------------------- */
-
-/* A tile of the product of panels a and b, over k: from +0 or from what is in `out`. */
+/* Computes a tile of the matmul of panels a and b over k: from +0, or continuing `out` if goes_on. */
 LSK_INLINE void product(engine *e, size_t k, const float *a, const float *b, int goes_on, float *out, size_t ld) {
     e->tile.start = goes_on ? out : NULL;
     e->tile.out = out;
@@ -141,24 +137,24 @@ LSK_INLINE void product(engine *e, size_t k, const float *a, const float *b, int
     e->gemm.micro(k, a, b, &e->tile);
 }
 
-/* Panels with a column for each row of x, for chains over the d elements of a head. */
+/* Packs panels with a column for each row of x, for chains over the d elements of a head. */
 static void pack_rows(const engine *e, float *panels, size_t width, wide_rows x, size_t rows, size_t d) {
     ls_gemm_pack(&e->gemm, panels, width, (ls_gemm_lines){.at = x.at, .ld = x.stride, .along_k = true}, rows, d);
 }
 
-/* Panels with a column for each element of a head, for chains over the rows of x. */
+/* Packs panels with a column for each element of a head, for chains over the rows of x. */
 static void pack_elements(const engine *e, float *panels, size_t width, wide_rows x, size_t rows, size_t d) {
     ls_gemm_pack(&e->gemm, panels, width, (ls_gemm_lines){.at = x.at, .ld = x.stride}, d, rows);
 }
 
-/* to[j][i] = from[i][j], i < rows, j < columns; rows ≤ to_stride. */
+/* Computes to[j][i] = from[i][j], i < rows, j < columns; rows ≤ to_stride. */
 static void transpose(const engine *e, float *to, size_t to_stride, const float *from, size_t from_stride, size_t rows,
                       size_t columns) {
     ls_gemm_pack(&e->gemm, to, to_stride, (ls_gemm_lines){.at = from, .ld = from_stride, .along_k = true}, rows,
                  columns);
 }
 
-/* out goes on with the chain over rows from … from+n−1 of x, row r with weights[(r−from)·weight_stride]; `out` has
+/* Continues `out` with the chain over rows from … from+n−1 of x, row r times weights[(r−from)·weight_stride]; `out` has
  * space for whole v16. */
 static void chain_row(float *out, const float *weights, size_t weight_stride, wide_rows rows, size_t from, size_t n,
                       size_t d) {

@@ -22,8 +22,6 @@ LSK_INLINE v16 relu_grad(const ls_batch_norm_call *b, size_t at, size_t n) {
     return b->relu ? v16_select(v16_le(load_part(b->y + at, n), zero), zero, g) : g;
 }
 
-/* ---- sums -------------------------------------------------------------------------------------------------------- */
-
 /* Adds Σ (x − mean)² over these rows to sums[channel]. */
 LSK_INLINE void squares_part(const ls_batch_norm_call *b, size_t row, size_t rows, size_t c, size_t n) {
     v16 sum = load_part(b->sums + c, n), mean = load_part(b->mean + c, n);
@@ -53,8 +51,6 @@ LSK_INLINE void grad_sums_part(const ls_batch_norm_call *b, size_t row, size_t r
 
 static void LSK_NAME(lsk_batch_norm_grad_sums)(const ls_batch_norm_call *call, size_t begin,
                                                size_t end){EACH_PART(grad_sums_part, call, SUM_ROWS, begin, end)}
-
-/* ---- maps -------------------------------------------------------------------------------------------------------- */
 
 /* Forward: y = x̂·w + b, plus the residual, then ReLU, if the call has them. */
 LSK_INLINE void apply_part(const ls_batch_norm_call *in, size_t row, size_t rows, size_t c, size_t n) {

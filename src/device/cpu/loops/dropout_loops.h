@@ -8,7 +8,7 @@
 
 enum { STRETCH = 1024 };
 
-/* `words` of the 16 elements. */
+/* Returns n of 16 elements after dropout; `words` are their random numbers. */
 LSK_INLINE v16 dropped_part(const float *x, const uint32_t *words, v16i limit, v16 scale, size_t n) {
     return v16_select(dropped_lanes(words, limit), v16_set1(0.0f), v16_mul(load_part(x, n), scale));
 }
@@ -17,7 +17,7 @@ LSK_INLINE void dropout_part(float *y, const float *residual, v16 dropped, size_
     store_part(y, residual ? v16_add(load_part(residual, n), dropped) : dropped, n);
 }
 
-/* n ≤ STRETCH elements from global index `index` on. */
+/* Drops in n ≤ STRETCH elements from global index `index` on. */
 static void drop_stretch(const ls_dropout_call *c, float *y, const float *x, const float *residual, uint64_t index,
                          size_t n) {
     uint32_t space[STRETCH_WORDS(STRETCH)];

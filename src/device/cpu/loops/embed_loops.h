@@ -9,7 +9,7 @@ LSK_INLINE void sum_part(float *y, const float *a, const float *b, size_t n) {
     store_part(y, v16_add(load_part(a, n), load_part(b, n)), n);
 }
 
-/* `next` is a row that will be wanted soon, or NULL. */
+/* Computes y = a + b; prefetches `next`, the row for the next call, unless it is NULL. */
 LSK_INLINE void sum_row(float *y, const float *a, const float *b, size_t n, const float *next) {
     size_t i = 0;
     for (; i + LANES <= n; i += LANES) {
@@ -19,7 +19,7 @@ LSK_INLINE void sum_row(float *y, const float *a, const float *b, size_t n, cons
     if (i < n) sum_part(y + i, a + i, b + i, n - i);
 }
 
-/* Whether the table holds the row of token r, and which of its rows that is. */
+/* Returns whether the table holds the row of token r, and sets *row to its number there. */
 LSK_INLINE int find_row(const ls_embed_tokens *tokens, size_t r, size_t *row) {
     int32_t id = tokens->ids[r];
     if (id < tokens->id_begin || id >= tokens->id_end) return 0;
@@ -27,8 +27,8 @@ LSK_INLINE int find_row(const ls_embed_tokens *tokens, size_t r, size_t *row) {
     return 1;
 }
 
-/* Table rows lie anywhere: no stream that the machine could follow by itself. While one row is worked on, that of a
- * later token is on its way; where there is none, any row does. */
+/* Returns the table row of a later token, to be prefetched, because the hardware prefetcher cannot foresee it; any row
+ * if there is none. */
 LSK_INLINE const float *row_ahead(const float *table, const ls_embed_tokens *tokens, size_t r) {
     enum { ROWS_AHEAD = 2 };
     size_t row = 0;

@@ -13,7 +13,7 @@ enum { THIN_K = 8, THIN_LONG = 512 };
 #    define THIN_UNROLL _Pragma("GCC unroll 8")
 #endif
 
-/* `k` and `rows` are constants. */
+/* Continues the chains with `k` values, for `rows` rows; both are constants. */
 LSK_INLINE void thin_step(size_t k, size_t rows, const float *a, const float *b, size_t ldb, float *c, size_t ldc,
                           size_t columns) {
     for (size_t j = 0; j < columns; j += LS_GEMM_THIN_LANES) {

@@ -33,7 +33,7 @@ LSK_INLINE void grad_part(float *dz, const float *z, v16 m, v16 l, v16 g, size_t
     store_part(dz, v16_mul(probability(load_logits(z, n), m, l), g), n);
 }
 
-/* p − 0 is p, as no exponential is −0: only the target needs its own subtraction. */
+/* Subtracts 1 only for the target: p − 0 is p, as no exponential is −0. */
 static void LSK_NAME(lsk_loss_slice_grad)(float *dz, const float *z, size_t n, float m, float l, size_t target,
                                           float g) {
     v16 most = v16_set1(m), sum = v16_set1(l), start = v16_set1(g);
@@ -52,8 +52,8 @@ static float LSK_NAME(lsk_loss_value)(float z_target, float m, float l) {
     return v16_first(v16_log(v16_set1(l))) - (z_target - m);
 }
 
-/* The tree over slices as a stack of finished subtrees, the largest at the bottom: after i slices it holds one for each
- * bit of i. */
+/* Returns the sum of a row by the tree over slices. The stack holds finished subtrees, after i slices one for each bit
+ * of i, the largest at the bottom. */
 static float row_sum(const float *z, const size_t *bounds, size_t slices, float m) {
     enum { DEPTH = 14 };
     float stack[DEPTH];

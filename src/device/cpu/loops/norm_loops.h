@@ -28,18 +28,18 @@ LSK_INLINE void fetch(const float *from, const norm_rows *in, size_t stride, int
     if (wanted) __builtin_prefetch(from + in->ahead * stride);
 }
 
-/* Whether `most` rows go together from row r on: there are as many, and they are short. */
+/* Returns whether `most` rows are computed together from row r on: there are as many, and they are short. */
 LSK_INLINE int go_together(const ls_norm_call *c, size_t r, size_t most) {
     return c->rows - r >= most && c->C <= SHORT_ROW;
 }
 
-/* n rows of a call. */
+/* Returns n rows of a call from row r on. */
 LSK_INLINE norm_rows rows_at(const ls_norm_call *c, size_t r, size_t n) {
     return (norm_rows){
         .x = c->x + r * c->x_stride, .x_stride = c->x_stride, .C = c->C, .ahead = c->rows - r >= 2 * n ? n : 0};
 }
 
-/* The same for backward, with the numbers that forward has found. */
+/* Returns n rows for backward, with the mean and rstd that forward stored. */
 LSK_INLINE norm_rows known_rows_at(const ls_norm_call *c, size_t r, size_t n, int rms) {
     norm_rows in = rows_at(c, r, n);
     in.dy = (const float *)c->dy + r * c->dy_stride;
@@ -48,8 +48,6 @@ LSK_INLINE norm_rows known_rows_at(const ls_norm_call *c, size_t r, size_t n, in
     memcpy(in.rstd, c->rstd + r, n * sizeof *in.rstd);
     return in;
 }
-
-/* ---- statistics -------------------------------------------------------------------------------------------------- */
 
 LSK_INLINE void add_parts(v16 *sums, const norm_rows *in, size_t rows, size_t c, size_t n) {
     EACH_ROW(r, rows) sums[r] = v16_add(sums[r], load_part(in->x + r * in->x_stride + c, n));
@@ -81,9 +79,8 @@ LSK_INLINE void find_rstds(norm_rows *in, float eps, size_t rows, int rms) {
     EACH_ROW(r, rows) in->rstd[r] = 1.0f / sqrtf(v16_sum(sums[r]) / (float)in->C + eps);
 }
 
-/* ---- forward ----------------------------------------------------------------------------------------------------- */
-
-/* b is loaded for each row: an addend in a register would first be copied, by the units that calculate. */
+/* Computes y of one column vector of each row. Loads b for each row, because an addend in a register would be copied
+ * first. */
 LSK_INLINE void forward_parts(float *y, size_t y_stride, const norm_rows *in, const float *w_at, const float *b,
                               size_t rows, size_t c, size_t n, int rms, int ahead) {
     v16 w = load_part(w_at + c, n);
@@ -129,14 +126,12 @@ static void LSK_NAME(lsk_norm_forward)(const ls_norm_call *call) {
         norm_forward(call, 0);
 }
 
-/* ---- backward ---------------------------------------------------------------------------------------------------- */
-
 LSK_INLINE v16 hat_part(const norm_rows *in, size_t r, size_t c, size_t n, int rms) {
     v16 x = load_part(in->x + r * in->x_stride + c, n);
     return v16_mul(rms ? x : v16_sub(x, v16_set1(in->mean[r])), v16_set1(in->rstd[r]));
 }
 
-/* The sums of g, which RMS norm does not need, and of g·h. */
+/* Adds to the sums of g, which RMS norm does not need, and of g·h. */
 LSK_INLINE void backward_sums_parts(v16 *g_sums, v16 *gh_sums, const norm_rows *in, const float *w_at, size_t rows,
                                     size_t c, size_t n, int rms) {
     v16 w = load_part(w_at + c, n);
@@ -194,8 +189,6 @@ static void LSK_NAME(lsk_norm_backward)(const ls_norm_call *call) {
     else
         norm_backward(call, 0);
 }
-
-/* ---- parameters -------------------------------------------------------------------------------------------------- */
 
 LSK_INLINE void params_part(float *dw, float *db, const norm_rows *in, size_t rows, size_t c, size_t n, int rms) {
     v16 w = load_part(dw + c, n), b = rms ? v16_set1(0.0f) : load_part(db + c, n);

@@ -10,7 +10,7 @@ LSK_INLINE void store_bf16_part(uint16_t *to, v16 x, size_t n) {
         v16_store_bf16_n(to, x, n);
 }
 
-/* NaN is not below anything and stays. */
+/* Returns +0 for |x| < 2^−126, else x; NaN stays. */
 LSK_INLINE v16 flush(v16 x) { return v16_select(v16_lt(v16_abs(x), v16_set1(0x1p-126f)), v16_set1(0.0f), x); }
 
 /* Weights, their gradients as backward left them, and their moments, as far as the rule has them. */
@@ -48,7 +48,7 @@ LSK_INLINE void apply_rule(ls_optimizer_kind rule, update_lanes *x, const ls_upd
         sgd(x, s, moments);
 }
 
-/* `rule` and `moments` are constants. */
+/* Updates one part of up to 16 elements; `rule` and `moments` are constants. */
 LSK_INLINE void update_part(ls_optimizer_kind rule, int moments, const ls_update_piece *c, const ls_update_step *s,
                             uint16_t *bf16, size_t at, size_t n) {
     update_lanes x = {.w = load_part(c->w + at, n), .g = load_part(c->g + at, n)};
@@ -114,7 +114,7 @@ static void LSK_NAME(lsk_scale)(float *y, const float *x, float factor, size_t n
     if (i < n) scale_part(y + i, x + i, f, n - i);
 }
 
-/* The compiler has vectors for this. */
+/* Sums the patterns of x times `by` modulo 2^64; the compiler vectorizes it. */
 static uint64_t LSK_NAME(lsk_state_block)(const float *x, const uint32_t *by, size_t n) {
     uint64_t sum = 0;
     for (size_t i = 0; i < n; i++) {

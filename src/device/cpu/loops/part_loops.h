@@ -24,7 +24,7 @@ LSK_INLINE void store_part(float *to, v16 x, size_t n) {
         v16_store_n(to, x, n);
 }
 
-/* The lanes that are not there become +0, which changes no sum of products, whatever was computed in them. */
+/* Returns the first n lanes of x, and +0 in the others, which changes no sum of products. */
 LSK_INLINE v16 keep_part(v16 x, size_t n) {
     if (n == LANES) return x;
     float lanes[LANES];

@@ -28,12 +28,12 @@ LSK_INLINE v16i set1_bits(uint32_t bits) {
     return v16i_set1(value);
 }
 
-/* The upper half of a block's number, as it stands in the counter. */
+/* Returns the upper half of a block's number, as it stands in the counter. */
 LSK_INLINE v16i upper_half(ls_rng_key key, uint64_t block) {
     return set1_bits((uint32_t)(block >> 32) | (uint32_t)(key.step & 0xFFFF) << 16);
 }
 
-/* Words 0 and 1 of the counters of 16 blocks. Lanes whose word 0 has wrapped have the next upper half. */
+/* Computes words 0 and 1 of the counters of 16 blocks. Lanes whose word 0 has wrapped have the next upper half. */
 LSK_INLINE void make_counters(ls_rng_key key, uint64_t block, v16i *word0, v16i *word1) {
     static const uint32_t lane_numbers[LANES] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     const v16i first = set1_bits((uint32_t)block), flip = set1_bits(0x80000000u);
@@ -42,7 +42,7 @@ LSK_INLINE void make_counters(ls_rng_key key, uint64_t block, v16i *word0, v16i 
     *word1 = v16i_select(wrapped, upper_half(key, block + LANES), upper_half(key, block));
 }
 
-/* Numbers 4·block … 4·block + 63. */
+/* Computes random numbers 4·block … 4·block + 63. */
 static void make_words(uint32_t *to, ls_rng_key key, uint64_t block) {
     uint32_t k0 = (uint32_t)key.seed, k1 = (uint32_t)(key.seed >> 32);
     const v16i m0 = set1_bits(PHILOX_MULTIPLIER_0), m1 = set1_bits(PHILOX_MULTIPLIER_1);
@@ -60,18 +60,18 @@ static void make_words(uint32_t *to, ls_rng_key key, uint64_t block) {
     v16i_store_mixed(to, c0, c1, c2, c3);
 }
 
-/* The numbers of n elements from `index` on, up to a whole vector of them; they begin at what is returned, inside
- * words[STRETCH_WORDS(n)]. */
+/* Computes the random numbers of n elements from `index` on, rounded up to a whole vector, in words[STRETCH_WORDS(n)];
+ * returns where they begin there. */
 LSK_INLINE const uint32_t *make_stretch(uint32_t *words, ls_rng_key key, uint64_t index, size_t n) {
     size_t skip = (size_t)(index % BLOCK_WORDS), used = skip + (n + LANES - 1) / LANES * LANES;
     for (size_t w = 0; w < used; w += BATCH_WORDS) make_words(words + w, key, (index - skip + w) / BLOCK_WORDS);
     return words + skip;
 }
 
-/* Unsigned numbers compare as signed ones do when the highest bit is flipped. */
+/* Returns the threshold with its highest bit flipped, so that signed comparisons order unsigned numbers. */
 LSK_INLINE v16i limit_of(uint32_t threshold) { return set1_bits(threshold ^ 0x80000000u); }
 
-/* The lanes whose number is below the threshold. */
+/* Returns the lanes whose number is below the threshold. */
 LSK_INLINE v16m dropped_lanes(const uint32_t *words, v16i limit) {
     return v16i_gt(limit, v16i_xor(v16i_load(words), set1_bits(0x80000000u)));
 }

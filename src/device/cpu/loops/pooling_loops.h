@@ -25,7 +25,7 @@ LSK_INLINE span windows_of(size_t pixel, size_t count, size_t kernel, size_t str
     return (span){at < kernel ? 0 : (at - kernel) / stride + 1, end < count ? end : count};
 }
 
-/* The windows of a pixel, from those of the pixel before it: no division for each of them. */
+/* Advances the windows of a pixel to those of the next one, without a division. */
 LSK_INLINE void slide(span *windows, size_t pixel, size_t count, size_t kernel, size_t stride, size_t pad) {
     size_t at = pixel + pad;
     while (windows->end < count && windows->end * stride <= at) windows->end++;
@@ -52,12 +52,12 @@ LSK_INLINE pooling_row row_of_pixels(const ls_pooling_call *c, size_t row) {
                          windows_of(y, rows, w->kernel_y, w->stride_y, w->pad_y)};
 }
 
-/* Where window (oy, ox) is in the result. */
+/* Returns the offset of window (oy, ox) in the result. */
 LSK_INLINE size_t window_at(const ls_pooling_call *c, const pooling_row *r, size_t oy, size_t ox) {
     return ((r->image * r->rows + oy) * r->columns + ox) * c->channels;
 }
 
-/* The pixel under tap (ky, kx) of window (y, x), which is inside. */
+/* Returns the pixel under tap (ky, kx) of window (y, x), which is inside the image. */
 LSK_INLINE const float *pixel_of(const ls_pooling_call *c, const pooling_row *r, size_t x, size_t ky, size_t kx) {
     const ls_window *w = &c->window;
     size_t py = r->y * w->stride_y + ky - w->pad_y, px = x * w->stride_x + kx - w->pad_x;
@@ -96,7 +96,7 @@ LSK_INLINE void few_store(void *to, few_int v) { memcpy(to, &v, sizeof v); }
 LSK_INLINE few_int few_select(few_int mask, few_int yes, few_int no) { return (mask & yes) | (~mask & no); }
 LSK_INLINE few_int few_order(few_int bits) { return bits ^ ((bits >> 31) & 0x7FFFFFFF); }
 
-/* max_window() for channels i … i+3. */
+/* Computes max_window() for channels i … i+3. */
 LSK_INLINE void few_max(const ls_pooling_call *c, const pooling_row *r, size_t x, span across, size_t at, size_t i) {
     few_int best = {INT32_MIN, INT32_MIN, INT32_MIN, INT32_MIN}, tap = {0, 0, 0, 0};
     for (size_t ky = r->there.begin; ky < r->there.end; ky++)
@@ -156,7 +156,7 @@ LSK_INLINE v16 max_grad(const ls_pooling_call *c, const pooling_row *r, size_t t
     return sum;
 }
 
-/* The same for `n` channels of at most four. */
+/* Computes max_grad of a pixel for `n` channels, at most four. */
 LSK_INLINE void few_max_grad(float *dx, const ls_pooling_call *c, const pooling_row *r, size_t tap0, span across,
                              size_t i, size_t n) {
     const ls_window *w = &c->window;
@@ -186,7 +186,7 @@ LSK_INLINE void max_grads(float *dx, const ls_pooling_call *c, const pooling_row
     if (i < C) few_max_grad(dx, c, r, tap0, across, C - 4, 4);
 }
 
-/* Where each pixel has one window at most, which begins where the last one ends: no sliding. */
+/* Returns whether windows neither overlap nor leave gaps: each pixel has at most one, and slide() is not needed. */
 LSK_INLINE bool windows_meet(const ls_window *w) {
     return w->stride_y == w->kernel_y && w->stride_x == w->kernel_x && w->pad_y == 0 && w->pad_x == 0;
 }
@@ -216,7 +216,7 @@ static void LSK_NAME(lsk_pooling_max_backward)(const ls_pooling_call *c, size_t 
 
 /* ---- mean -------------------------------------------------------------------------------------------------------- */
 
-/* One by the number of pixels that count. */
+/* Returns 1 / the number of pixels that count in the mean. */
 LSK_INLINE float share_of(const ls_pooling_call *c, span down, span across) {
     const ls_window *w = &c->window;
     size_t all = w->kernel_y * w->kernel_x, there = (down.end - down.begin) * (across.end - across.begin);

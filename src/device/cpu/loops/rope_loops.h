@@ -7,7 +7,8 @@
 /* Two vectors of a head together: a head of 64 is then read as it lies in memory, and so are most others. */
 enum { AT_ONCE = 2 };
 
-/* −(b·sin) is b·(−sin): `sin` for the one half and `minus` for the other; backward changes them over. */
+/* Rotates n pairs: `sin` for the second half, `minus` = −sin for the first, as −(b·sin) is b·(−sin); backward swaps
+ * them. */
 LSK_INLINE void rotate_part(float *y, const float *x, size_t half, v16 cos, v16 sin, v16 minus, size_t n) {
     v16 a = load_part(x, n), b = load_part(x + half, n);
     v16 first = v16_fma(a, cos, v16_mul(b, minus));
@@ -16,7 +17,7 @@ LSK_INLINE void rotate_part(float *y, const float *x, size_t half, v16 cos, v16 
     store_part(y + half, second, n);
 }
 
-/* All heads for `count` vectors of pairs from i on, the last of them with n lanes: cos and sin stay in registers. */
+/* Rotates all heads for `count` vectors of pairs from i on, the last with n lanes; cos and sin stay in registers. */
 LSK_INLINE void rotate_heads(const ls_rope_call *c, float *y, const float *x, const float *cos_row,
                              const float *sin_row, size_t i, size_t count, size_t n, int back) {
     size_t half = c->d / 2;

@@ -54,8 +54,6 @@ static unit_backward carve_unit_backward(const ls_attention *a, size_t first_key
                            .dv = take(&scratch, all * across)};
 }
 
-/* ---- packing ----------------------------------------------------------------------------------------------------- */
-
 static void pack_unit_keys(const ls_attention *a, size_t kv, const unit_backward *space) {
     size_t key = space->first_key, keys = space->all_keys;
     pack_unit_lines(a, space->key_lines, UNIT_B, a->k, key, kv, keys);
@@ -73,15 +71,13 @@ static void open_unit_queries(const ls_attention *a, size_t head, size_t query, 
     unit_pack_elements(space->dout_elements, row_in(a, a->dout, query, head), a->dout.row_stride, queries, d);
 }
 
-/* The block of keys from the packed one number `at` on. */
+/* Makes the block of keys that begins with packed key `at` the present one. */
 static void open_unit_keys(unit_backward *space, size_t at) {
     space->key = space->first_key + at;
     space->keys = min_size(LS_ATTENTION_KEYS, space->all_keys - at);
 }
 
-/* ---- weights and their gradients --------------------------------------------------------------------------------- */
-
-/* Columns of the block of keys that the rows up to r of the queries see; as many as there are, at most. */
+/* Returns how many columns of the block of keys the rows up to r of the queries see. */
 static size_t seen_keys(const unit_backward *space, size_t r) {
     size_t end = space->query + r + 1;
     return end > space->key ? min_size(end - space->key, space->keys) : 0;
@@ -159,7 +155,7 @@ UNIT_TARGET static void weigh_dropped(const unit_backward *space, const four_que
     weigh_columns(space, four, r, 0, end, scale, 1, 1);
 }
 
-/* All three kinds of panels of the four queries from row r on, as far as any query of their panel sees a column. */
+/* Packs weights and gradients of four queries from row r on as all three kinds of panels, for columns they see. */
 static void weigh_four(const ls_attention *a, size_t head, size_t r, const unit_backward *space) {
     four_queries four = open_four(a, head, r, space);
     size_t end = up(seen_keys(space, r / UNIT_B * UNIT_B + UNIT_B - 1), UNIT_B);
@@ -190,9 +186,8 @@ static void weigh_unit_blocks(const ls_attention *a, size_t head, const unit_bac
     }
 }
 
-/* ---- matmuls ---------------------------------------------------------------------------------------------------- */
-
-/* dk and dv of the block of keys go on with the block of queries, from the first granule that sees a key of a panel. */
+/* Continues dk and dv of the block of keys with the block of queries, from the first granule that sees a key of a
+ * panel. */
 static void add_to_unit_keys(const ls_attention *a, const unit_backward *space) {
     size_t across = up(a->head_size, UNIT_A), rows = up(space->queries, UNIT_K), at = space->key - space->first_key;
     for (size_t j = 0; j < space->keys; j += UNIT_B) {
@@ -207,7 +202,7 @@ static void add_to_unit_keys(const ls_attention *a, const unit_backward *space) 
     }
 }
 
-/* dq of the block of queries goes on with the block of keys, from the first of the sequence on. */
+/* Continues dq of the block of queries with the block of keys; blocks ascend from the first of the sequence. */
 static void add_to_unit_queries(const ls_attention *a, const unit_backward *space) {
     size_t across = up(a->head_size, UNIT_A), keys = up(space->all_keys, UNIT_K),
            kept = up(space->keys, UNIT_B) * UNIT_B;
@@ -219,7 +214,7 @@ static void add_to_unit_queries(const ls_attention *a, const unit_backward *spac
     }
 }
 
-/* Rows row … row+count−1 of `to` from the sums of their panels. */
+/* Stores rows row … row+count−1 of `to` from the sums of their panels. */
 static void store_unit_rows(const ls_attention *a, const unit_backward *space, const float *sums, ls_attention_out to,
                             size_t row, size_t head, size_t count, float scale) {
     size_t d = a->head_size, stride = up(d, LANES), across = up(d, UNIT_A);
@@ -241,9 +236,7 @@ static void finish_unit_keys(const ls_attention *a, size_t kv, const unit_backwa
     store_unit_rows(a, space, space->dk, a->dk, space->first_key, kv, space->all_keys, a->scale);
 }
 
-/* ---- kernels ----------------------------------------------------------------------------------------------------- */
-
-/* A block of queries of one head with all packed keys that it sees. */
+/* Computes a block of queries of one head with all packed keys that it sees. */
 static void backward_unit_block(const ls_attention *a, size_t head, size_t query, size_t end, unit_backward *space,
                                 int for_keys, int for_queries) {
     open_unit_queries(a, head, query, min_size(LS_ATTENTION_BLOCK, end - query), space);

@@ -39,15 +39,13 @@ static unit_forward carve_unit_forward(const ls_attention *a, size_t keys, float
                           .panel_elems = UNIT_B * whole};
 }
 
-/* `rows` rows as panels of `width` lines each. */
+/* Packs `rows` rows as panels of `width` lines each. */
 static void pack_unit_lines(const ls_attention *a, uint16_t *panels, size_t width, ls_attention_in x, size_t row,
                             size_t head, size_t rows) {
     for (size_t r = 0; r < rows; r += width)
         unit_pack_lines(panels + r * up(a->head_size, UNIT_K), width, row_in(a, x, row + r, head), x.row_stride,
                         min_size(width, rows - r), a->head_size);
 }
-
-/* ---- scores ------------------------------------------------------------------------------------------------------ */
 
 static void score_unit_block(const ls_attention *a, const unit_forward *space, size_t query, size_t count) {
     size_t along = up(a->head_size, UNIT_K), granules = along / UNIT_K;
@@ -57,9 +55,7 @@ static void score_unit_block(const ls_attention *a, const unit_forward *space, s
                       space->scores + r * space->stride + key, space->stride);
 }
 
-/* ---- weights ----------------------------------------------------------------------------------------------------- */
-
-/* The maximum of whole v16; NaN wins. */
+/* Returns the maximum of whole v16; NaN wins. */
 static float highest_of(const float *x, size_t elems) {
     float32x4_t a = vld1q_f32(x), b = vld1q_f32(x + 4), c = vld1q_f32(x + 8), d = vld1q_f32(x + 12);
     for (size_t i = LANES; i < elems; i += LANES) {
@@ -71,13 +67,13 @@ static float highest_of(const float *x, size_t elems) {
     return v16_hmax((v16){a, b, c, d});
 }
 
-/* exp(x) for x ≤ 0. A NaN that comes in is 0x7FC00000, as every NaN of these sums is, and needs no care: it comes out
- * as the same. */
+/* Returns exp(x) for x ≤ 0. A NaN that comes in is 0x7FC00000, as every NaN of these sums is, and needs no care: it
+ * comes out as the same. */
 LSK_INLINE v16 exp_below(v16 x) {
     return v16_select(v16_lt(x, v16_set1(-0x1.5d589ep+6f)), v16_set1(0.0f), lsk_exp_core(x));
 }
 
-/* Four granules of one line of a panel. */
+/* Stores four granules of one line of a panel, rounded to bf16. */
 UNIT_TARGET LSK_INLINE void store_granules(uint16_t *to, v16 p) {
     enum { STEP = UNIT_B * UNIT_K };
     vst1_u16(to, unit_round_four(p.q0));
@@ -86,7 +82,7 @@ UNIT_TARGET LSK_INLINE void store_granules(uint16_t *to, v16 p) {
     vst1_u16(to + 3 * STEP, unit_round_four(p.q3));
 }
 
-/* exp(scale·score − m) of whole v16, into one line of a panel; returns the lanes of l so far. */
+/* Stores exp(scale·score − m) of whole v16 into one line of a panel; returns the lanes of l so far. */
 UNIT_TARGET LSK_INLINE v16 exponentials_of(uint16_t *line, const float *scores, size_t elems, float scale, float m,
                                            v16 lanes, const float *factors, const int drop) {
     for (size_t i = 0; i < elems; i += LANES) {
@@ -98,8 +94,8 @@ UNIT_TARGET LSK_INLINE v16 exponentials_of(uint16_t *line, const float *scores, 
     return lanes;
 }
 
-/* Weights of the query in row r of the block into its line; returns l. Behind its last key the line goes on with +0 as
- * far as that of the panel's last query does. */
+/* Stores the weights of the query in row r of the block into its line; returns l. Behind its last key the line goes on
+ * with +0 as far as that of the panel's last query does. */
 UNIT_TARGET static float weigh_unit_row(const ls_attention *a, const unit_forward *space, size_t head, size_t query,
                                         size_t r, float *m) {
     size_t keys = query + r + 1, elems = up(keys, LANES), end = up(query + (r / UNIT_B + 1) * UNIT_B, UNIT_K);
@@ -121,9 +117,7 @@ UNIT_TARGET static float weigh_unit_row(const ls_attention *a, const unit_forwar
     return v16_sum(lanes);
 }
 
-/* ---- outputs ----------------------------------------------------------------------------------------------------- */
-
-/* o of the panel of queries from row r of the block on. */
+/* Computes o of the panel of queries from row r of the block on. */
 static void output_unit_panel(const ls_attention *a, const unit_forward *space, size_t head, size_t query, size_t r,
                               size_t count, const float *l) {
     size_t d = a->head_size, stride = up(d, LANES), keys = up(space->keys, UNIT_K), n = min_size(UNIT_B, count - r);

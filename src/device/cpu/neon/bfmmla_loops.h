@@ -46,7 +46,7 @@ enum { UNIT_K = 4, UNIT_A = 8, UNIT_B = 12, UNIT_TILE = UNIT_A * UNIT_B };
     "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14",     \
     "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31"
 
-/* The sums of a tile, from +0 or from what they are. */
+/* Computes the sums of a tile, from +0 or, if goes_on, from what they are. */
 UNIT_TARGET static void unit_sums(size_t granules, const uint16_t *a, const uint16_t *b, int goes_on, float *sums) {
     __asm__ volatile(
         "cbz %w[on], 1f\n\t"
@@ -69,7 +69,7 @@ UNIT_TARGET static void unit_sums(size_t granules, const uint16_t *a, const uint
     ".2d, v" #s5 ".2d\n\tstp q0, q1, [%[out]]\n\tstr q2, [%[out], #32]\n\tadd %[out], %[out], %[ld]\n\t"               \
     "stp q3, q4, [%[out]]\n\tstr q5, [%[out], #32]\n\tadd %[out], %[out], %[ld]\n\t"
 
-/* out[8][12], rows `ld` apart, from +0. */
+/* Computes a tile from +0 to out[8][12], with rows `ld` apart. */
 UNIT_TARGET static void unit_rows(size_t granules, const uint16_t *a, const uint16_t *b, float *out, size_t ld) {
     __asm__ volatile(
         MMLA_SUMS(MMLA_ZERO)
@@ -84,8 +84,8 @@ UNIT_TARGET static void unit_rows(size_t granules, const uint16_t *a, const uint
 }
 /* clang-format on */
 
-/* rows[line of B][line of A], `stride` apart, from the sums of a tile, +0 added to each: whether the last granules were
- * zeros then makes no difference. */
+/* Stores the sums of a tile as rows[line of B][line of A], `stride` apart, adding +0 to each, so that it makes no
+ * difference whether the last granules were zeros. */
 static void unit_untangle(float *rows, size_t stride, const float *sums) {
     const float32x4_t zero = vdupq_n_f32(0);
     for (size_t i = 0; i < UNIT_A / 4; i++)
@@ -97,9 +97,7 @@ static void unit_untangle(float *rows, size_t stride, const float *sums) {
         }
 }
 
-/* ---- panels ------------------------------------------------------------------------------------------------------ */
-
-/* Four numbers each of two lines, rounded to nearest even; a NaN stays one. For functions with UNIT_TARGET. */
+/* Rounds four numbers each of two lines to bf16, to nearest even; a NaN stays one. For functions with UNIT_TARGET. */
 LSK_INLINE uint16x8_t unit_round(float32x4_t low, float32x4_t high) {
     uint16x8_t out;
     __asm__("bfcvtn %0.4h, %1.4s\n\tbfcvtn2 %0.8h, %2.4s" : "=&w"(out) : "w"(low), "w"(high));
@@ -112,14 +110,14 @@ LSK_INLINE uint16x4_t unit_round_four(float32x4_t x) {
     return out;
 }
 
-/* Four lines of four numbers each, two in a register, become four lines the other way round. */
+/* Transposes four lines of four numbers each, two lines in a register. */
 LSK_INLINE void unit_turn(uint16_t *to, uint16x8_t first, uint16x8_t last) {
     uint16x8_t even = vzip1q_u16(first, last), odd = vzip2q_u16(first, last);
     vst1q_u16(to, vzip1q_u16(even, odd));
     vst1q_u16(to + 8, vzip2q_u16(even, odd));
 }
 
-/* One line: four values every `step`; NULL: +0. */
+/* Packs one line, four values every `step`; NULL: +0. */
 LSK_INLINE void unit_pack_line(uint16_t *to, size_t step, const uint16_t *row, size_t d) {
     size_t i = 0;
     for (; row && i + 2 * UNIT_K <= d; i += 2 * UNIT_K, to += 2 * step) {
@@ -134,13 +132,13 @@ LSK_INLINE void unit_pack_line(uint16_t *to, size_t step, const uint16_t *row, s
     }
 }
 
-/* One panel: a line for each of `lines` rows of x; the others are +0. k is along the row. */
+/* Packs one panel: a line for each of `lines` rows of x, along k; the other lines are +0. */
 static void unit_pack_lines(uint16_t *to, size_t width, const uint16_t *x, size_t stride, size_t lines, size_t d) {
     for (size_t l = 0; l < width; l++)
         unit_pack_line(to + l * UNIT_K, width * UNIT_K, l < lines ? x + l * stride : NULL, d);
 }
 
-/* Elements i … i+7 of a row of d; what is not there is +0. NULL: there is no row. */
+/* Loads elements i … i+7 of a row of d; elements behind the row, or of row NULL, are +0. */
 LSK_INLINE uint16x8_t unit_load(const uint16_t *row, size_t i, size_t d) {
     uint16_t part[8] = {0};
     if (row == NULL) return vdupq_n_u16(0);

@@ -109,8 +109,6 @@ static void lsk_gemm_f32_8x12_neon(size_t k, const void *a, const void *b, const
 
 _Static_assert(sizeof(ls_gemm_addend) == 16 && offsetof(ls_gemm_addend, ld) == 8, "as the assembly reads it");
 
-/* ---- few rows ---------------------------------------------------------------------------------------------------- */
-
 /* One register holds the chains of four rows with one line, whether there are so many rows or not: a value of the line
  * is then taken from its lane, and nothing is transposed but the result. */
 enum { THIN_LINES = 8 };
@@ -131,7 +129,7 @@ LSK_INLINE float32x4_t one_of(const char *from, bool is_bf16) {
     return vreinterpretq_f32_u32(vshll_n_u16(vdup_n_u16(*(const uint16_t *)(const void *)from), 16));
 }
 
-/* `is_bf16` is a constant. */
+/* Continues the chains of up to four rows with THIN_LINES lines of B; `is_bf16` is a constant. */
 LSK_INLINE void thin_chains(float32x4_t sums[THIN_LINES], size_t k, const float *a, const char *b, size_t line,
                             bool is_bf16) {
     size_t bytes = is_bf16 ? 2 : 4, i = 0;

@@ -5,10 +5,8 @@
 #include "device/cpu/ops/staging.h"
 #include "device/cpu/ops/token_sums.h"
 
-/* ---- flat arrays ------------------------------------------------------------------------------------------------- */
-
 LS_ASSERT_ARGS(ls_act_call, 6);
-/* Forward has no dy. */
+/* Computes forward if there is no dy, else backward. */
 static void act_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const ls_act_call *c = args;
     ls_cpu_buffer buffer, second;
@@ -37,9 +35,7 @@ ls_status ls_cpu_op_act_forward(ls_device *device, const ls_act_call *call) {
     return ls_cpu_op_act_backward(device, &forward);
 }
 
-/* ---- rows -------------------------------------------------------------------------------------------------------- */
-
-/* n elements of row r from `column` on, of a 16-bit call. */
+/* Computes n elements of row r from `column` on, of a 16-bit call. */
 static void gated_piece(const ls_kernels *kernels, const ls_gated_call *c, size_t r, size_t column, size_t n) {
     ls_cpu_buffer gate, up, dy;
     size_t in = r * c->in_stride + column, din = r * c->din_stride + column;
@@ -62,7 +58,7 @@ static void gated_piece(const ls_kernels *kernels, const ls_gated_call *c, size_
     ls_cpu_narrow(kernels, c->dup, c->act, din, up.at, n);
 }
 
-/* Forward has no dy. */
+/* Computes rows of forward if there is no dy, else of backward. */
 static void gated_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const ls_gated_call *c = args;
     for (size_t r = begin; r < end && c->act != LS_F32; r++)
@@ -120,8 +116,6 @@ ls_status ls_cpu_op_bias_add(ls_device *device, const ls_bias_add_call *call) {
     LS_TRY(ls_check_float("a sum with a bias", call->act));
     return ls_cpu_run(device, call->rows, ls_cpu_row_grain(call->columns), bias_add_rows, call);
 }
-
-/* ---- sums over tokens -------------------------------------------------------------------------------------------- */
 
 static void bias_chain(const ls_kernels *kernels, const void *args, float *const to[2], const ls_cpu_tile *tile) {
     (void)args;

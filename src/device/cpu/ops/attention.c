@@ -38,9 +38,7 @@ static float *scratch_of(const attention_job *job, int thread) {
     return job->scratch + (size_t)thread * job->scratch_elems;
 }
 
-/* ---- places ------------------------------------------------------------------------------------------------------ */
-
-/* Tensors of the other pass may be absent. */
+/* Return a tensor `rows` rows further; a tensor of the other pass may be absent. */
 static ls_attention_in in_at(ls_attention_in x, size_t rows, ls_dtype act) {
     if (x.at) x.at = (const char *)x.at + rows * x.row_stride * ls_dtype_bytes(act);
     return x;
@@ -51,6 +49,7 @@ static ls_attention_out out_at(ls_attention_out x, size_t rows, ls_dtype act) {
     return x;
 }
 
+/* Returns part `part` of sequence b: pointers and the dropout index moved to it. */
 static ls_attention sequence_of(const ls_attention_call *call, size_t part, size_t b) {
     ls_attention a = call->parts[part];
     size_t queries = b * call->query_rows, keys = b * call->key_rows, stats = b * call->stat_elems;
@@ -69,7 +68,7 @@ static ls_attention sequence_of(const ls_attention_call *call, size_t part, size
     return a;
 }
 
-/* Heads are counted by sequence, then part, then head. */
+/* Return query head `at`, and unit `at`, counted by sequence, then part, then head. */
 static head_place head_at(const attention_job *job, size_t at) {
     size_t b = at / job->heads, head = at % job->heads, part = 0;
     while (head >= job->call->parts[part].heads) head -= job->call->parts[part++].heads;
@@ -82,7 +81,7 @@ static head_place unit_at(const attention_job *job, size_t at) {
     return (head_place){sequence_of(job->call, part, b), head};
 }
 
-/* The number of the first query head of a unit. */
+/* Returns the number of the first query head of a unit. */
 static size_t first_head_of(const attention_job *job, size_t unit) {
     size_t b = unit / job->kv_heads, kv = unit % job->kv_heads, before = b * job->heads;
     const ls_attention *part = job->call->parts;
@@ -103,9 +102,7 @@ static block_range range_of(const ls_attention *a, size_t first, size_t block) {
     return (block_range){begin, begin + min_size(LS_ATTENTION_BLOCK, a->T - begin)};
 }
 
-/* ---- tasks ------------------------------------------------------------------------------------------------------- */
-
-/* Whole units, then block by block the cut heads, the last queries first. */
+/* Runs the whole units, then the blocks of the cut heads, the last queries of all heads first. */
 static void forward_task(void *ctx, size_t task, int thread) {
     const attention_job *job = ctx;
     float *scratch = scratch_of(job, thread);
@@ -157,11 +154,10 @@ static void backward_task(void *ctx, size_t task, int thread) {
     }
 }
 
-/* ---- operations -------------------------------------------------------------------------------------------------- */
-
-/* No machine has the scratch for more, and sizes below it do not overflow. */
+/* Below this bound sizes do not overflow; no machine has the scratch for more. */
 #define T_MAX ((size_t)1 << 40)
 
+/* Allocates the scratch of all threads, for the part that needs most. */
 static ls_status open_scratch(ls_cpu_device *cpu, const ls_attention_call *call, attention_job *job) {
     size_t threads = (size_t)ls_pool_threads(cpu->pool), bytes = 0, T = call->parts[0].T;
     if (T > T_MAX)
@@ -178,7 +174,8 @@ static ls_status open_scratch(ls_cpu_device *cpu, const ls_attention_call *call,
     return LS_OK;
 }
 
-/* With the units of x86-64 attention's matmuls are chains. BFMMLA has causal attention alone. */
+/* Sets *out to the kernels of the call's type and unit; those of x86-64's units are chains. LS_ERR_INPUT for another
+ * type, and for BFMMLA on a CPU without it or with a mask that is not causal. */
 static ls_status choose_kernels(const ls_kernels *kernels, const ls_attention *a, const ls_attention_kernels **out) {
     if (a->act != LS_F32 && a->act != LS_BF16 && a->act != LS_F16)
         return ls_fail(LS_ERR_INPUT, "attention on tensors of type %d: must be fp32, bf16 or fp16", (int)a->act);
@@ -212,19 +209,20 @@ static ls_status open_job(ls_cpu_device *cpu, const ls_attention_call *call, att
     return open_scratch(cpu, call, job);
 }
 
+/* Sets which units are whole; the heads of the others are cut into blocks. */
 static void cut_units(attention_job *job, size_t whole) {
     job->whole = whole;
     job->cut_heads_begin = whole < job->units ? first_head_of(job, whole) : job->call->B * job->heads;
     job->cut_heads = job->call->B * job->heads - job->cut_heads_begin;
 }
 
-/* Whole units for as many rounds as there are, less one for each thread at the end, to even out. */
+/* Returns how many units forward leaves whole: all full rounds of the threads but one, whose blocks balance. */
 static size_t forward_whole(size_t units, size_t threads) {
     size_t rounds = units / threads;
     return threads == 1 ? units : rounds > 1 ? (rounds - 1) * threads : 0;
 }
 
-/* Blocks make seven matmuls where a whole unit makes five, but leave no thread idle. */
+/* Returns how many units backward leaves whole. Blocks take seven matmuls, not five, but leave no thread idle. */
 static size_t backward_whole(size_t units, size_t threads) {
     size_t rest = units % threads;
     return rest * 7 >= threads * 5 ? units : units - rest;

@@ -23,7 +23,7 @@ static float count_of(const ls_batch_norm_call *c) {
 
 static size_t stats_elems(const ls_batch_norm_call *c) { return (c->shared ? 1 : c->images / c->ghost) * c->channels; }
 
-/* What the kernels take: the tensors of an image, and its statistics. */
+/* Returns the call for one image, as kernels take it: its tensors, and the row of statistics of its ghost group. */
 static ls_batch_norm_call image_of(const ls_batch_norm_call *c, size_t image) {
     size_t stats = c->shared ? 0 : image / c->ghost * c->channels;
     ls_batch_norm_call part = *c;
@@ -35,8 +35,6 @@ static ls_batch_norm_call image_of(const ls_batch_norm_call *c, size_t image) {
     return part;
 }
 
-/* ---- sums -------------------------------------------------------------------------------------------------------- */
-
 static void run_task(void *ctx, size_t task, int thread) {
     (void)thread;
     const norm_job *job = ctx;
@@ -46,7 +44,7 @@ static void run_task(void *ctx, size_t task, int thread) {
     job->task(job, task / job->pieces, begin, begin + width < C ? begin + width : C);
 }
 
-/* Pieces of channels only where there are fewer images than threads could use. */
+/* Runs the job's task for each image; by_columns: and piece of channels, if there are fewer images than threads. */
 static void run_images(ls_cpu_device *cpu, norm_job *job, bool by_columns) {
     const ls_batch_norm_call *c = job->c;
     size_t threads = (size_t)ls_pool_threads(cpu->pool), most = (c->channels + PIECE_COLUMNS - 1) / PIECE_COLUMNS;
@@ -56,7 +54,7 @@ static void run_images(ls_cpu_device *cpu, norm_job *job, bool by_columns) {
     ls_pool_run(cpu->pool, c->images * job->pieces, run_task, job);
 }
 
-/* out[group] = the chains of its images, added in their order. */
+/* Adds the chains of the images of each ghost group, in order, to out[group]. */
 static void join_images(const norm_job *job, float *out, const float *chains) {
     const ls_batch_norm_call *c = job->c;
     size_t C = c->channels;
@@ -69,7 +67,7 @@ static void join_images(const norm_job *job, float *out, const float *chains) {
     }
 }
 
-/* Where the chain of an image begins, at +0 in its columns. */
+/* Returns the place of an image's chain, with +0 in channels begin … end−1. */
 static float *open_chain(const norm_job *job, int which, size_t image, size_t begin, size_t end) {
     float *to = job->chains[which] + image * job->c->channels;
     memset(to + begin, 0, (end - begin) * sizeof *to);
@@ -108,8 +106,6 @@ ls_status ls_cpu_op_batch_norm_squares(ls_device *device, const ls_batch_norm_ca
     return run_sums(device, c, squares_task);
 }
 
-/* ---- statistics: few numbers ------------------------------------------------------------------------------------- */
-
 static void divide(float *to, const float *from, float count, size_t n) {
     for (size_t i = 0; i < n; i++) to[i] = from[i] / count;
 }
@@ -133,8 +129,6 @@ ls_status ls_cpu_op_batch_norm_rstd(ls_device *device, const ls_batch_norm_call 
     return LS_OK;
 }
 
-/* ---- forward ----------------------------------------------------------------------------------------------------- */
-
 static void apply_task(const norm_job *job, size_t image, size_t begin, size_t end) {
     (void)begin;
     (void)end;
@@ -149,7 +143,7 @@ ls_status ls_cpu_op_batch_norm_apply(ls_device *device, const ls_batch_norm_call
     return LS_OK;
 }
 
-/* rstd holds the sums on their way to the statistics. */
+/* Uses rstd as scratch for the sums. */
 ls_status ls_cpu_op_batch_norm_forward(ls_device *device, const ls_batch_norm_call *call) {
     if (call->shared || call->count > 0)
         return ls_fail(LS_ERR_INPUT, "batch norm with external statistics does not compute its own; call sums, mean, "
@@ -162,8 +156,6 @@ ls_status ls_cpu_op_batch_norm_forward(ls_device *device, const ls_batch_norm_ca
     LS_TRY(ls_cpu_op_batch_norm_rstd(device, &c));
     return ls_cpu_op_batch_norm_apply(device, &c);
 }
-
-/* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 static void grad_sums_task(const norm_job *job, size_t image, size_t begin, size_t end) {
     ls_batch_norm_call part = image_of(job->c, image);

@@ -7,8 +7,6 @@
 #include "device/cpu/ops/staging.h"
 #include "numerics/float16.h"
 
-/* ---- counts ------------------------------------------------------------------------------------------------------ */
-
 enum { INFINITY_BITS = 0x7F800000 };
 
 /* Patterns of products: up to `flushed` they round to 0, from `high` on they are at the upper end. */
@@ -16,7 +14,7 @@ typedef struct count_limits {
     int32_t flushed, high;
 } count_limits;
 
-/* The tie between 0 and the smallest number goes to 0. */
+/* Returns the limits of LS_COUNT_FLUSHED and LS_COUNT_HIGH. The tie between 0 and the smallest number rounds to 0. */
 static count_limits limits_of(ls_dtype type) {
     float flushed = type == LS_BF16 ? 0x1p-134f : type == LS_F16 ? 0x1p-25f : 0.0f;
     float high = type == LS_BF16 ? 0x1.FEp123f : type == LS_F16 ? 0x1.FFCp11f : 0x1.FFFFFEp123f;
@@ -59,8 +57,6 @@ ls_status ls_cpu_op_count(ls_device *device, const ls_count_call *call) {
     return ls_cpu_run(device, call->n, LS_CPU_GRAIN, count_range, &args);
 }
 
-/* ---- differences ------------------------------------------------------------------------------------------------- */
-
 static void difference_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     (void)kernels;
     const ls_difference_call *c = args;
@@ -79,14 +75,12 @@ ls_status ls_cpu_op_difference(ls_device *device, const ls_difference_call *call
     return ls_cpu_run(device, call->n, LS_CPU_GRAIN, difference_range, call);
 }
 
-/* ---- the first that is not finite -------------------------------------------------------------------------------- */
-
 static bool is_bad(const ls_find_bad_call *a, size_t i) {
     if (a->dtype == LS_F32) return magnitude(((const float *)a->x)[i]) >= INFINITY_BITS;
     return (((const uint16_t *)a->x)[i] & 0x7FFF) >= (a->dtype == LS_BF16 ? 0x7F80 : 0x7C00);
 }
 
-/* The largest pattern of a stretch, which is that of a number unless one of them is bad. */
+/* Returns whether a stretch has a number that is not finite, by its largest pattern. */
 static bool any_bad(const ls_find_bad_call *a, size_t begin, size_t end) {
     if (a->dtype == LS_F32) {
         const float *x = a->x;
@@ -119,8 +113,6 @@ ls_status ls_cpu_op_find_bad(ls_device *device, const ls_find_bad_call *call) {
     *call->index = LS_ALL_FINITE;
     return ls_cpu_run(device, call->n, LS_CPU_GRAIN, find_range, call);
 }
-
-/* ---- hashes ------------------------------------------------------------------------------------------------------ */
 
 enum { PIECE_BYTES = 1 << 18 };
 

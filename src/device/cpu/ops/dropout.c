@@ -1,7 +1,7 @@
 /* dropout.c: dropout, split by rows. */
 #include "device/cpu/ops/staging.h"
 
-/* n elements of row r from `column` on, as a call of n rows with one column, whose global indices follow each other. */
+/* Drops n elements of row r from `column` on, as n rows of one column, whose global indices are consecutive. */
 static void dropout_piece(const ls_kernels *kernels, const ls_dropout_call *c, size_t r, size_t column, size_t n) {
     ls_cpu_buffer buffer;
     ls_dropout_call piece = *c;
@@ -18,7 +18,7 @@ static void dropout_piece(const ls_kernels *kernels, const ls_dropout_call *c, s
     ls_cpu_narrow(kernels, c->y, c->y_dtype, y, piece.y, n);
 }
 
-/* Rows r … r+rows−1, which follow each other in the batch. */
+/* Drops in rows r … r+rows−1, which are consecutive in the batch. */
 static void drop_neighbours(const ls_kernels *kernels, const ls_dropout_call *c, size_t r, size_t rows) {
     ls_dropout_call part = *c;
     part.rows = rows;
@@ -28,7 +28,7 @@ static void drop_neighbours(const ls_kernels *kernels, const ls_dropout_call *c,
     kernels->dropout.dropout_add(&part);
 }
 
-/* Where the neighbours of row r end, at `end` at the latest. */
+/* Returns where the rows end that follow row r in the batch without a gap; at most `end`. */
 static size_t neighbours_end(const ls_drop *drop, size_t r, size_t end) {
     size_t sequence = drop->gap ? (r / drop->together + 1) * drop->together : end;
     return sequence < end ? sequence : end;

@@ -4,7 +4,7 @@
 
 #include "device/cpu/ops/staging.h"
 
-/* A row of a 16-bit table is widened into its place, and the position added there. */
+/* Embeds rows from a 16-bit table: widens each row to its place in y, and adds the position there. */
 static void embed_half_rows(const ls_kernels *kernels, const ls_embed_call *e, size_t begin, size_t end) {
     const ls_embed_tokens *t = e->tokens;
     for (size_t r = begin; r < end; r++) {
@@ -42,8 +42,6 @@ ls_status ls_cpu_op_embed_forward(ls_device *device, const ls_embed_call *call) 
     LS_TRY(ls_check_float("an embedding table", call->token_dtype));
     return ls_cpu_run(device, call->tokens->rows, ls_cpu_row_grain(call->tokens->C), embed_rows, call);
 }
-
-/* ---- rotation ---------------------------------------------------------------------------------------------------- */
 
 typedef void (*rope_kernel)(const ls_rope_call *call);
 

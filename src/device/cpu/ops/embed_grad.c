@@ -14,9 +14,7 @@
 #include "device/cpu/ops/token_sums.h"
 #include "numerics/tree.h"
 
-/* ---- the rows of a call in the order of their ids ---------------------------------------------------------------- */
-
-/* Digit after digit from the lowest; each pass keeps the order of equal digits. */
+/* A stable radix sort, from the lowest digit. */
 enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
 
 static size_t digit_of(const ls_embed_tokens *tokens, size_t row, int shift) {
@@ -50,8 +48,6 @@ static size_t order_tokens(const ls_embed_tokens *tokens, size_t *rows, size_t *
     return n;
 }
 
-/* ---- tokens ------------------------------------------------------------------------------------------------------ */
-
 enum { COLUMNS_MIN = 256, COLUMNS_MAX = 2048, STRETCHES_PER_THREAD = 8 };
 
 typedef struct token_job {
@@ -72,13 +68,13 @@ typedef struct token_piece {
     size_t columns;
 } token_piece;
 
-/* rows[0 … count−1] belong to one id and to one group. */
+/* Computes the sum of rows[0 … count−1], which belong to one id and to one group. */
 static void sum_rows(const token_piece *p, const size_t *rows, size_t count, float *out) {
     memcpy(out, p->dy + rows[0] * p->job->call->dy_stride, p->columns * sizeof *out);
     p->job->kernels->embed.row_sums(out, p->dy, p->job->call->dy_stride, rows + 1, count - 1, p->columns);
 }
 
-/* The tree over groups first … first+groups−1 for one id. Halves of the tree without the id contribute nothing. */
+/* Computes the tree over groups first … first+groups−1 for one id. Subtrees without the id are skipped. */
 static void sum_groups(const token_piece *p, const size_t *rows, size_t count, int first, int groups, float *out,
                        float *scratch) {
     const ls_token_groups *g = p->job->groups;
@@ -161,8 +157,6 @@ ls_status ls_cpu_op_embed_token_grad(ls_device *device, const ls_token_grad_call
     ls_pool_run(cpu->pool, divide_up(job.count, job.stretch) * job.pieces, token_task, &job);
     return LS_OK;
 }
-
-/* ---- positions --------------------------------------------------------------------------------------------------- */
 
 /* Sums of so many numbers stay in the first cache while the sequences pass by. */
 enum { POSITION_ELEMS = 4096 };

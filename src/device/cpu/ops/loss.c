@@ -9,7 +9,7 @@
 static size_t first_column(const ls_loss_call *c) { return c->bounds[0]; }
 static size_t end_column(const ls_loss_call *c) { return c->bounds[c->slices]; }
 
-/* The column of a row's target, or LS_LOSS_NO_TARGET where it is none of those held here. */
+/* Returns the column of a row's target, or LS_LOSS_NO_TARGET if another worker holds it. */
 static size_t target_column(const ls_loss_call *c, size_t row) {
     int64_t column = (int64_t)c->targets[row] - c->id_begin;
     if (column < (int64_t)first_column(c) || column >= (int64_t)end_column(c)) return LS_LOSS_NO_TARGET;
@@ -26,8 +26,8 @@ static ls_status run_rows(ls_device *device, const ls_loss_call *call, ls_cpu_fn
     return ls_cpu_run(device, call->rows, ls_cpu_row_grain(end_column(call) - first_column(call)), fn, call);
 }
 
-/* dz of row r; target counted from the first column. A 16-bit dz may lie over z: its elements are half as wide, so a
- * piece ends before anything that is still to be read. */
+/* Writes dz of row r; target counts from the first column. A 16-bit dz may lie over z: its elements are half as wide,
+ * so a piece ends before any number that is still to be read. */
 static void grad_row(const ls_kernels *kernels, const ls_loss_call *c, size_t r, float m, float l, size_t target) {
     ls_cpu_buffer buffer;
     size_t first = first_column(c), columns = end_column(c) - first;
@@ -54,14 +54,12 @@ static void whole_rows(const ls_kernels *kernels, const void *args, size_t begin
     }
 }
 
-/* ---- 16-bit logits: the order of the unit hgmma ------------------------------------------------------------------ */
-
 static float half_max(const ls_kernels *kernels, const ls_loss_call *c, size_t r) {
     size_t first = first_column(c);
     return kernels->loss_hgmma.slice_max(halves_of(c, r) + first, c->z_dtype, end_column(c) - first);
 }
 
-/* The logit of the target; −inf where another worker has it. */
+/* Returns the logit of the target; −inf if another worker holds it. */
 static float half_target(const ls_loss_call *c, size_t r) {
     size_t target = target_column(c, r);
     if (target == LS_LOSS_NO_TARGET) return -INFINITY;
@@ -172,8 +170,7 @@ ls_status ls_cpu_op_loss_grad(ls_device *device, const ls_loss_call *call) {
     return run_rows(device, call, call->z_dtype == LS_F32 ? grad_rows : grad_half_rows);
 }
 
-/* ---- what becomes of losses and logits: integers, so it does not matter which thread adds first ------------------ */
-
+/* Adds atomically. The totals are integers, so the order of the threads does not matter. */
 static void add(int64_t *sum, int64_t more) {
     if (more) atomic_fetch_add_explicit((_Atomic int64_t *)sum, more, memory_order_relaxed);
 }

@@ -1,7 +1,7 @@
-/* norm.c: layer norm and RMS norm. Values and their gradients split by rows; gradients of parameters are sums over
+/* norm.c: layer norm and RMS norm. Threads split forward and backward by rows; gradients of parameters are sums over
  * tokens.
  *
- * A row is needed whole. Where y or dy has 16 bits, or the gradient is added to dx, some rows at a time go through the
+ * A kernel needs whole rows. If y or dy has 16 bits, or the gradient is added to dx, some rows at a time go through the
  * scratch of the thread. */
 #include "device/cpu/ops/staging.h"
 #include "device/cpu/ops/token_sums.h"
@@ -14,7 +14,7 @@ typedef struct norm_job {
     float *scratch;         /* [thread][together · C]; NULL: not needed */
 } norm_job;
 
-/* Rows row … row+rows−1 of a call. */
+/* Returns the call for rows row … row+rows−1. */
 static ls_norm_call rows_of(const ls_norm_call *c, size_t row, size_t rows) {
     ls_norm_call part = *c;
     part.rows = rows;
@@ -34,7 +34,7 @@ static void forward_part(const norm_job *job, float *buffer, size_t row, size_t 
         ls_cpu_narrow(job->kernels, c->y, c->act, (row + r) * c->y_stride, buffer + r * c->C, c->C);
 }
 
-/* The kernel may write dx over the dy that it reads, so one buffer does for both. */
+/* Runs backward of some rows. One buffer serves dy and dx, because the kernel may write dx over dy. */
 static void backward_part(const norm_job *job, float *buffer, size_t row, size_t rows) {
     const ls_norm_call *c = job->call;
     ls_norm_call part = rows_of(c, row, rows);
@@ -85,7 +85,7 @@ static ls_status run_rows(ls_device *device, const ls_norm_call *call, bool back
     return LS_OK;
 }
 
-/* sum = x + branch; the call reads it from here on. */
+/* Computes call->sum = x + branch, and makes it the x of the call. */
 static ls_status add_branch(ls_device *device, ls_norm_call *call) {
     size_t C = call->C;
     const float *x = call->x;
@@ -97,7 +97,7 @@ static ls_status add_branch(ls_device *device, ls_norm_call *call) {
     return device->ops->add(device, &(ls_add_call){call->sum, x, call->branch, call->act, call->rows * C});
 }
 
-/* What dx_copy gets. */
+/* Writes dx_copy: dx rounded, after dropout. */
 static ls_status copy_dx(ls_device *device, const ls_norm_call *c) {
     ls_dropout_call dropped = {c->rows, c->C, c->drop, c->dx, LS_F32, c->dx_stride, NULL, 0, c->dx_copy, c->act, c->C};
     if (c->drop.scale != 0) return device->ops->dropout_add(device, &dropped);

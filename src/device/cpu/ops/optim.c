@@ -1,4 +1,4 @@
-/* optim.c: optimizer steps and squared norms: over flat arrays, split by elements. */
+/* optim.c: optimizer steps, state sums and squared norms over flat arrays. */
 #include <stdatomic.h>
 
 #include "base/fault.h"
@@ -6,14 +6,13 @@
 #include "device/cpu/ops/staging.h"
 #include "numerics/state_sum.h"
 
-/* ---- state sums -------------------------------------------------------------------------------------------------- */
-
-/* Integers: it does not matter which thread adds first. */
+/* Adds atomically. The sums are integers, so the order of the threads does not matter. */
 static void add_state(ls_hash128 *to, ls_hash128 sum) {
     atomic_fetch_add_explicit((_Atomic uint64_t *)&to->lo, sum.lo, memory_order_relaxed);
     atomic_fetch_add_explicit((_Atomic uint64_t *)&to->hi, sum.hi, memory_order_relaxed);
 }
 
+/* Returns the state sum of elements begin … end − 1 of a piece. */
 static ls_hash128 sum_state(const ls_kernels *kernels, const ls_state_piece *c, size_t begin, size_t end) {
     const uint32_t *places = ls_state_places();
     ls_hash128 sum = {0, 0};
@@ -26,7 +25,7 @@ static ls_hash128 sum_state(const ls_kernels *kernels, const ls_state_piece *c, 
     return sum;
 }
 
-/* Elements begin … end − 1 of w (0) or of a moment. */
+/* Returns the state sum of elements begin … end − 1 of w (state 0) or of a moment. */
 static ls_hash128 sum_elems(const ls_kernels *kernels, const ls_update_piece *c, int state, size_t begin, size_t end) {
     const ls_state_piece piece = {.x = state == 0 ? c->w : c->moment[state - 1],
                                   .tensor = c->sums.tensor + (uint64_t)state,
@@ -36,13 +35,14 @@ static ls_hash128 sum_elems(const ls_kernels *kernels, const ls_update_piece *c,
 
 static int states_of(const ls_update_piece *c) { return 1 + (c->moment[0] != NULL) + (c->moment[1] != NULL); }
 
+/* Returns the recorded sums of the block of element `at` of the piece. */
 static uint64_t *block_sums(const ls_update_piece *c, size_t at) {
     return c->check.sums + (c->first + at) / LS_CHECK_BLOCK * LS_STATE_TENSORS;
 }
 
 static size_t clamp(size_t x, size_t low, size_t high) { return x < low ? low : x > high ? high : x; }
 
-/* Elements as they are now. */
+/* Adds the present values of elements begin … end − 1 to the state sums, and records their block sums. */
 static void sum_written(const ls_kernels *kernels, const ls_update_piece *c, size_t begin, size_t end) {
     const ls_update_sums *s = &c->sums;
     const size_t first = clamp(s->begin, begin, end), last = clamp(s->end, first, end);
@@ -60,13 +60,14 @@ static void sum_written(const ls_kernels *kernels, const ls_update_piece *c, siz
     }
 }
 
-/* 16-bit numbers that were just written, two at a time. */
+/* Adds the 16-bit copy, two numbers as one, to its state sum. */
 static void sum_copy(const ls_kernels *kernels, const ls_update_piece *c, size_t begin, size_t end) {
     if (!c->sums.copy || !c->copy) return;
     const ls_state_piece pairs = {.x = c->copy, .tensor = c->sums.copy_tensor, .first = c->first / 2};
     add_state(c->sums.copy, sum_state(kernels, &pairs, begin / 2, end / 2));
 }
 
+/* Raises the damage word to that of this block, if that is larger. */
 static void note_damage(const ls_update_piece *c, int state, size_t at) {
     _Atomic uint64_t *damage = (_Atomic uint64_t *)c->check.damage;
     const uint64_t word = ls_damage_word(
@@ -76,7 +77,7 @@ static void note_damage(const ls_update_piece *c, int state, size_t at) {
     }
 }
 
-/* Whether a block is what was written. */
+/* Returns whether a block has its recorded sums, true if none are compared. Notes the damage if not. */
 static bool check_block(const ls_kernels *kernels, const ls_update_piece *c, size_t begin, size_t end) {
     bool is_same = true;
     if (!c->check.sums || !c->check.damage) return true;
@@ -99,9 +100,7 @@ ls_status ls_cpu_op_state_sums(ls_device *device, const ls_state_sums_call *call
     return LS_OK;
 }
 
-/* ---- updates ----------------------------------------------------------------------------------------------------- */
-
-/* The kernels themselves round a copy to bf16. For f16 they take pieces, of which w is still at hand to be rounded. */
+/* Runs the update kernel. It writes a bf16 copy itself; an fp16 copy is rounded here, in pieces that stay in L1. */
 static void update_elems(const ls_kernels *kernels, const ls_update_piece *c, size_t begin, size_t end) {
     const bool to_f16 = c->copy && c->copy_dtype == LS_F16;
     for (size_t i = begin, n; i < end; i += n) {
@@ -113,7 +112,7 @@ static void update_elems(const ls_kernels *kernels, const ls_update_piece *c, si
 
 static bool makes_sums(const ls_update_piece *c) { return c->sums.once || c->sums.rest || c->check.sums; }
 
-/* Where sums are made it goes block by block: one stays in the first caches. */
+/* Updates elements; with sums block by block, so that a block stays in L1. A damaged block is left as it is. */
 static void update_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const ls_update_piece *c = args;
     if (!makes_sums(c)) {
@@ -146,7 +145,7 @@ typedef struct journal_job {
     ls_journal *journal;
 } journal_job;
 
-/* Grains are those of the whole tensor, of which the piece has a part. */
+/* Updates the piece's part of a grain of the tensor, block by block, and writes the journal before and after each. */
 static void update_grain(void *ctx, size_t task, int thread) {
     const journal_job *job = ctx;
     const ls_update_piece *p = job->piece;
@@ -192,7 +191,7 @@ ls_status ls_cpu_op_update(ls_device *device, const ls_update_call *call) {
 
 _Static_assert(LS_CPU_GRAIN % LS_SQUARE_BLOCK == 0, "squared norms must be split at block boundaries");
 
-/* A call with one piece. */
+/* Adds the squares of a call with one piece to its words. */
 static void square_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     enum { AT_ONCE = 16 };
     const ls_square_sums_call *c = args;

@@ -19,16 +19,14 @@ ls_status ls_cpu_op_add(ls_device *device, const ls_add_call *call) {
     return ls_cpu_run(device, call->n, LS_CPU_GRAIN, add_range, call);
 }
 
-/* ---- trees ------------------------------------------------------------------------------------------------------- */
-
 typedef struct tree_job {
     ls_tree_program program;
     ls_tree_source *sources; /* [thread][leaves] */
     const ls_tree_sum_call *call;
 } tree_job;
 
-/* Complete subtrees join as the carries of a counter; at the end the last ones join from the right. That is the tree
- * which splits at the largest power of two below its count. */
+/* Writes the program of the whole tree. Complete subtrees join like the carries of a binary counter, and the remaining
+ * ones from the right: that is the tree that splits at the largest power of two below its count. */
 static void write_program(ls_tree_program *program, int *steps, int leaves) {
     int length = 0, depth = 0;
     program->depth = 0;
@@ -77,8 +75,6 @@ ls_status ls_cpu_op_tree_rows(ls_device *device, const ls_tree_rows_call *call) 
     }
     return LS_OK;
 }
-
-/* ---- maxima ------------------------------------------------------------------------------------------------------ */
 
 static void max_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const ls_max_call *c = args;

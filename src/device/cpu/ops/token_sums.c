@@ -16,8 +16,6 @@ enum { LINE_FLOATS = 16, PIECE_MAX = 2048, PIECE_MIN = 64 };
 /* Of a 16-bit tensor, what is widened at a time: as many rows as the kernels take together, in the first cache. */
 enum { TILE_ROWS = 8, TILE_COLUMNS = 768 };
 
-/* ---- trees ------------------------------------------------------------------------------------------------------- */
-
 size_t ls_cpu_sum_levels(int count) {
     size_t levels = 0;
     for (; (1 << levels) < count; levels++) continue;
@@ -34,8 +32,6 @@ void ls_cpu_sum_groups(const ls_cpu_leaves *leaves, int first, int count, float 
     ls_cpu_sum_groups(leaves, first + left, count - left, scratch, scratch + leaves->elems);
     leaves->kernels->add.add_f32(out, out, scratch, leaves->elems);
 }
-
-/* ---- chains ------------------------------------------------------------------------------------------------------ */
 
 typedef struct chain_job {
     const ls_cpu_chains *chains;
@@ -56,7 +52,7 @@ static void fill_negative_zero(float *to, size_t n) {
     for (size_t i = 0; i < n; i++) to[i] = -0.0f;
 }
 
-/* Goes on with the chains in `to` over rows row … row+rows−1. */
+/* Continues the chains in `to` over rows row … row+rows−1. */
 static void chain_rows(const chain_task *t, float *to, size_t row, size_t rows) {
     const ls_cpu_chains *c = t->job->chains;
     const ls_kernels *kernels = t->job->kernels;
@@ -81,7 +77,7 @@ static void chain_rows(const chain_task *t, float *to, size_t row, size_t rows) 
     }
 }
 
-/* The chain of a sequence, or the sum of those of its blocks. */
+/* Computes the chain of a sequence's slice, or the sum of the chains of its blocks. */
 static void chain_sequence(const chain_task *t, float *to, size_t sequence, size_t elems) {
     const ls_token_groups *g = t->job->chains->groups;
     size_t row = sequence * g->T + t->token_begin, end = sequence * g->T + t->token_end;
@@ -109,7 +105,7 @@ static void chain_leaf(const void *ctx, int group, float *out) {
     }
 }
 
-/* Where slice i of a sequence begins. */
+/* Returns the token with which slice i of a sequence begins. */
 static size_t token_of(const ls_token_groups *g, size_t i) {
     return g->tokens ? g->tokens[i] : i * g->T / (size_t)g->slices;
 }
@@ -133,8 +129,8 @@ static void chain_run(void *ctx, size_t task, int thread) {
     for (int i = 0; i < c->sums; i++) memcpy(c->out[i] + at, sum + (size_t)i * n, n * sizeof *sum);
 }
 
-/* Whole rows where there are slices enough for the threads, else pieces as wide as can be: narrow ones are no stream.
- */
+/* Returns the columns of a task: whole rows if there are slices enough for the threads, else pieces as wide as
+ * possible, because narrow ones are not streamed. */
 static size_t piece_of(size_t columns, size_t slices, size_t threads) {
     size_t pieces = (threads + slices - 1) / slices;
     size_t piece = (columns + pieces - 1) / pieces;

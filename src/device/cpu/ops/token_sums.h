@@ -19,9 +19,9 @@ typedef struct ls_cpu_leaves {
     size_t elems;
 } ls_cpu_leaves;
 
-/* Returns the levels of the tree over `count` groups. Its scratch is that many times `elems` numbers. */
+/* Returns the levels of the tree over `count` groups: its scratch has that many times `elems` numbers. */
 size_t ls_cpu_sum_levels(int count);
-/* Computes the sum of groups first … first+count−1 by the tree. */
+/* Computes the sum of groups first … first+count−1, a node of the tree, and writes `elems` numbers to `out`. */
 void ls_cpu_sum_groups(const ls_cpu_leaves *leaves, int first, int count, float *out, float *scratch);
 
 /* A tile of dy as fp32: rows row … row+rows−1, columns column … column+columns−1. `dy` points to its first element. */
@@ -45,7 +45,7 @@ typedef struct ls_cpu_chains {
     const void *args;
 } ls_cpu_chains;
 
-/* Computes the gradients on the threads of the CPU. */
+/* Computes the gradients on all threads of the CPU device. The caller has checked the groups. */
 ls_status ls_cpu_run_chains(ls_cpu_device *cpu, const ls_cpu_chains *chains);
 
 #endif

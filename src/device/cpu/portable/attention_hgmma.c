@@ -37,7 +37,7 @@ static void add_portable(float *c, size_t ld, const uint16_t *a, const uint16_t 
 }
 
 #ifdef __x86_64__
-/* As in hgmma.c. */
+/* Compiles add_granules() for AVX2, as in hgmma.c. */
 __attribute__((target("avx2"))) static void add_avx2(float *c, size_t ld, const uint16_t *a, const uint16_t *b,
                                                      ls_dtype act) {
     if (act == LS_BF16)
@@ -66,7 +66,7 @@ static rows rows_of(ls_attention_in x, size_t head, size_t count) {
     return (rows){(const uint16_t *)x.at + head * x.head_stride, x.row_stride, count};
 }
 
-/* Elements i … of rows row …: a granule of each of eight rows. */
+/* Returns elements i … of rows row …: a granule of each of eight rows. */
 static granules take_along(rows x, size_t row, size_t i, size_t d) {
     granules to = {{{0}}};
     for (size_t r = 0; r < TILE && row + r < x.count; r++)
@@ -74,7 +74,7 @@ static granules take_along(rows x, size_t row, size_t i, size_t d) {
     return to;
 }
 
-/* Rows row … of elements i …: sixteen rows are a granule of each of eight elements. */
+/* Returns rows row … of elements i …: sixteen rows are a granule of each of eight elements. */
 static granules take_across(rows x, size_t row, size_t i, size_t d) {
     granules to = {{{0}}};
     for (size_t r = 0; r < GRANULE && row + r < x.count; r++)
@@ -82,7 +82,7 @@ static granules take_across(rows x, size_t row, size_t i, size_t d) {
     return to;
 }
 
-/* Sums over d of eight rows of x with eight of y. */
+/* Computes the sums over d of eight rows of x with eight of y. */
 static void dot_rows(float out[TILE][TILE], rows x, size_t x_row, rows y, size_t y_row, size_t d, ls_dtype act) {
     memset(out, 0, sizeof(float[TILE][TILE]));
     for (size_t i = 0; i < d; i += GRANULE) {
@@ -91,7 +91,7 @@ static void dot_rows(float out[TILE][TILE], rows x, size_t x_row, rows y, size_t
     }
 }
 
-/* sums[row][d up to TILE] get one granule of rows of x, with their weights. */
+/* Adds one granule of rows of x, times their weights, to sums[row][d up to TILE]. */
 static void add_rows(float *sums, size_t stride, const granules *weights, rows x, size_t row, size_t d, ls_dtype act) {
     for (size_t i = 0; i < d; i += TILE) {
         granules elements = take_across(x, row, i, d);
@@ -105,14 +105,14 @@ static float drop_factor(const ls_attention *a, size_t head, size_t query, size_
     return ls_rng_u32(a->drop.key, index) < a->drop.threshold ? 0.0f : a->drop.scale;
 }
 
-/* The scale of scores inside exp2. */
+/* Returns the scale of scores inside exp2. */
 static float scale2_of(const ls_attention *a) { return (float)((double)a->scale * 0x1.71547652b82fep+0); }
 
 static size_t stride_of(const ls_attention *a) { return (a->head_size + TILE - 1) / TILE * TILE; }
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
-/* Of keys first … first+KEYS−1, those that the query sees, counted from `first`. */
+/* Returns those of keys first … first+KEYS−1 that the query sees, counted from `first`. */
 static ls_positions seen_of(const ls_attention *a, size_t query, size_t first) {
     ls_positions keys = ls_mask_keys(a->mask, (ls_positions){query, query + 1});
     size_t end = min_size(keys.end, first + KEYS);
@@ -198,7 +198,7 @@ static void lsk_attention_forward_hgmma(const ls_attention *a, size_t head_begin
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* Weights of eight queries with eight keys, as products read them: P with its dropout, and dS. */
+/* Computes the weights of eight queries with eight keys, rounded as matmuls read them: P after dropout, and dS. */
 static void weights_of(const ls_attention *a, size_t head, size_t query, size_t key, uint16_t p[TILE][TILE],
                        uint16_t ds[TILE][TILE]) {
     float scores[TILE][TILE], dp[TILE][TILE], scale2 = scale2_of(a);

@@ -50,13 +50,13 @@ static void fill_exp2_squares(void) {
     }
 }
 
-/* Before the first unit_exp2(). */
+/* Prepares the tables; must precede the first unit_exp2(). */
 static inline void prepare_exp2(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, fill_exp2_squares);
 }
 
-/* 2^x as the special function unit has it. */
+/* Returns 2^x with the bits of a GPU's special function unit. */
 static inline float unit_exp2(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);

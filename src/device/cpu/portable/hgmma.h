@@ -78,7 +78,7 @@ static inline float add_special(const line *a, const line *b, format f, float c)
     return (float)sum;
 }
 
-/* sum · 2^(exponent − POINT), cut off to fp32; every zero is +0. */
+/* Returns sum · 2^(exponent − POINT), truncated to fp32; every zero is +0. */
 static inline float to_float(int64_t sum, int32_t exponent) {
     uint64_t size = sum < 0 ? (uint64_t)-sum : (uint64_t)sum;
     uint32_t bits = 0;
@@ -119,7 +119,7 @@ static inline __attribute__((always_inline)) float add_granule(const line *a, co
     return to_float(sum + terms[0], most);
 }
 
-/* c[i][j] gets one granule more, row i of a with row j of b; ld numbers from one row of c to the next. */
+/* Adds one granule to c[i][j], row i of a with row j of b; ld numbers from one row of c to the next. */
 static inline __attribute__((always_inline)) void add_granules(float *c, size_t ld, const uint16_t *a,
                                                                const uint16_t *b, format f) {
     line x[TILE], y[TILE];

@@ -59,7 +59,8 @@ LSK_INLINE v16 v16_neg(v16 a) { return LSK_MAP1(v16, LSK_NEG, a); }
 LSK_INLINE v16 v16_abs(v16 a) { return LSK_MAP1(v16, LSK_ABS, a); }
 
 LSK_INLINE __m256 lsk_nan(void) { return _mm256_castsi256_ps(_mm256_set1_epi32(0x7FC00000)); }
-/* Of two equal numbers `and` keeps the bits, and makes +0 of two zeros unless both are -0. */
+/* Returns the maximum; NaN wins, +0 > -0. For equal numbers `and` keeps the bits, and makes +0 of two zeros unless both
+ * are -0. */
 LSK_INLINE __m256 lsk_max(__m256 a, __m256 b) {
     __m256 r = _mm256_max_ps(a, b);
     r = _mm256_blendv_ps(r, _mm256_and_ps(a, b), _mm256_cmp_ps(a, b, _CMP_EQ_OQ));
@@ -146,6 +147,7 @@ LSK_INLINE __m256i lsk_mul_wide(__m256i a, __m256i b, __m256i *low) {
 LSK_INLINE v16i v16i_mul_wide(v16i a, v16i b, v16i *low) {
     return (v16i){lsk_mul_wide(a.lo, b.lo, &low->lo), lsk_mul_wide(a.hi, b.hi, &low->hi)};
 }
+/* Stores four vectors interleaved: lane 0 of a, b, c and d, then lane 1 of each, and so on. */
 LSK_INLINE void lsk_store_mixed(uint32_t *to, __m256i a, __m256i b, __m256i c, __m256i d) {
     __m256i ab_low = _mm256_unpacklo_epi32(a, b), ab_high = _mm256_unpackhi_epi32(a, b);
     __m256i cd_low = _mm256_unpacklo_epi32(c, d), cd_high = _mm256_unpackhi_epi32(c, d);

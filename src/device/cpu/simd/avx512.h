@@ -18,7 +18,7 @@ typedef struct v16d {
     __m512d lo, hi;
 } v16d;
 
-/* The first n lanes. */
+/* Returns the mask of the first n lanes. */
 LSK_INLINE __mmask16 lsk_first(size_t n) { return (__mmask16)((1u << n) - 1u); }
 
 /* ---- loads and stores -------------------------------------------------------------------------------------------- */
@@ -45,7 +45,8 @@ LSK_INLINE v16 v16_neg(v16 a) { return _mm512_xor_ps(a, _mm512_set1_ps(-0.0f)); 
 LSK_INLINE v16 v16_abs(v16 a) { return _mm512_andnot_ps(_mm512_set1_ps(-0.0f), a); }
 
 LSK_INLINE v16 lsk_nan(void) { return _mm512_castsi512_ps(_mm512_set1_epi32(0x7FC00000)); }
-/* Of two equal numbers `and` keeps the bits, and makes +0 of two zeros unless both are -0. */
+/* Returns the maximum; NaN wins, +0 > -0. For equal numbers `and` keeps the bits, and makes +0 of two zeros unless both
+ * are -0. */
 LSK_INLINE v16 v16_max(v16 a, v16 b) {
     v16 r = _mm512_mask_and_ps(_mm512_max_ps(a, b), _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ), a, b);
     return _mm512_mask_mov_ps(r, _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q), lsk_nan());

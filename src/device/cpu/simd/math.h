@@ -16,15 +16,15 @@
 
 LSK_INLINE v16 lsk_quiet(v16 y, v16m nan) { return v16_select(nan, v16_from_bits(v16i_set1(0x7FC00000)), y); }
 LSK_INLINE v16i lsk_sign(v16 x) { return v16i_and(v16_bits(x), v16i_set1(INT32_MIN)); }
-/* y, which is not negative, with the sign bits of `sign`. */
+/* Returns y, which is not negative, with the sign bits of `sign`. */
 LSK_INLINE v16 lsk_with_sign(v16 y, v16i sign) { return v16_from_bits(v16i_xor(v16_bits(y), sign)); }
-/* One step of Horner's rule. */
+/* Computes p·x + c, one step of Horner's rule. */
 LSK_INLINE v16 lsk_step(v16 p, v16 x, float c) { return v16_fma(p, x, v16_set1(c)); }
 LSK_INLINE v16d lsk_step_d(v16d p, v16d x, double c) { return v16d_fma(p, x, v16d_set1(c)); }
 
 /* ---- exp and what is made of it ---------------------------------------------------------------------------------- */
 
-/* e^x where the result is a normal number; elsewhere anything. */
+/* Returns e^x if the result is a normal number; else it is undefined. */
 LSK_INLINE v16 lsk_exp_core(v16 x) {
     /* 1.5 * 2^23 leaves the nearest integer in the low bits of z. */
     v16 magic = v16_set1(0x1.8p23f);
@@ -101,7 +101,7 @@ typedef struct lsk_scaled {
     v16 m, k;
 } lsk_scaled;
 
-/* x = m * 2^k with m from sqrt(1/2) to sqrt(2), for positive finite x; elsewhere anything. */
+/* Splits a positive finite x into m * 2^k with m from sqrt(1/2) to sqrt(2); undefined for other x. */
 LSK_INLINE lsk_scaled lsk_scale(v16 x) {
     v16m tiny = v16_lt(x, v16_set1(0x1p-126f));
     v16i bits = v16_bits(v16_select(tiny, v16_mul(x, v16_set1(0x1p23f)), x));
@@ -133,14 +133,14 @@ LSK_INLINE v16 v16_log(v16 x) {
     return lsk_quiet(y, v16m_or(v16_lt(x, zero), v16_isnan(x)));
 }
 
-/* p * 2^n for an integer n from -252 to 252; two steps, so that a subnormal result is rounded once. */
+/* Returns p * 2^n for an integer n from -252 to 252; two steps, so that a subnormal result is rounded once. */
 LSK_INLINE v16 lsk_scale_by(v16 p, v16 n) {
     v16i whole = v16_to_i32(n), half = v16i_sar(whole, 1), rest = v16i_sub(whole, half), bias = v16i_set1(127);
     p = v16_mul(p, v16_from_bits(v16i_shl(v16i_add(half, bias), 23)));
     return v16_mul(p, v16_from_bits(v16i_shl(v16i_add(rest, bias), 23)));
 }
 
-/* x^y for x >= 0; in double inside, because y * log(x) needs more digits than a float has. */
+/* Returns x^y for x >= 0; computes in double, because y * log(x) needs more digits than a float has. */
 LSK_INLINE v16 v16_pow(v16 x, v16 y) {
     lsk_scaled a = lsk_scale(x);
     v16d m = v16d_widen(a.m), one = v16d_set1(1.0), magic = v16d_set1(0x1.8p52);
@@ -190,7 +190,7 @@ static inline v16 lsk_sin_wide(v16 y, v16 x, int cosine) {
     return v16_load(out);
 }
 
-/* sin of |x| + quarters * pi/2, without the sign of x. */
+/* Returns the sine of |x| + quarters * pi/2; the caller applies the sign of x. */
 LSK_INLINE v16 lsk_sin_core(v16 x, int quarters) {
     v16 u = v16_abs(x), magic = v16_set1(0x1.8p23f);
     v16 z = v16_fma(u, v16_set1(0x1.45f306p-1f), magic), n = v16_sub(z, magic);

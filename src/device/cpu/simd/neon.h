@@ -67,7 +67,7 @@ LSK_INLINE v16 v16_sqrt(v16 a) { return LSK_MAP1(v16, vsqrtq_f32, a); }
 LSK_INLINE v16 v16_neg(v16 a) { return LSK_MAP1(v16, vnegq_f32, a); }
 LSK_INLINE v16 v16_abs(v16 a) { return LSK_MAP1(v16, vabsq_f32, a); }
 
-/* FMAX orders the zeros and lets NaN win, but keeps its payload. */
+/* Returns the maximum; NaN wins, +0 > -0. FMAX does so, but keeps the payload of a NaN. */
 LSK_INLINE float32x4_t lsk_max(float32x4_t a, float32x4_t b) {
     float32x4_t r = vmaxq_f32(a, b);
     return vbslq_f32(vceqq_f32(r, r), r, vreinterpretq_f32_u32(vdupq_n_u32(0x7FC00000u)));
@@ -148,6 +148,7 @@ LSK_INLINE v16i v16i_mul_wide(v16i a, v16i b, v16i *low) {
     return (v16i){lsk_mul_wide(a.q0, b.q0, &low->q0), lsk_mul_wide(a.q1, b.q1, &low->q1),
                   lsk_mul_wide(a.q2, b.q2, &low->q2), lsk_mul_wide(a.q3, b.q3, &low->q3)};
 }
+/* Stores four vectors interleaved: lane 0 of a, b, c and d, then lane 1 of each, and so on. */
 LSK_INLINE void lsk_store_mixed(uint32_t *to, int32x4_t a, int32x4_t b, int32x4_t c, int32x4_t d) {
     uint32x4x4_t four = {
         {vreinterpretq_u32_s32(a), vreinterpretq_u32_s32(b), vreinterpretq_u32_s32(c), vreinterpretq_u32_s32(d)}};
@@ -162,14 +163,13 @@ LSK_INLINE void v16i_store_mixed(uint32_t *to, v16i a, v16i b, v16i c, v16i d) {
 
 /* ---- 16-bit formats ---------------------------------------------------------------------------------------------- */
 
-/* Eight numbers at a time. NaN is made one while the numbers have 16 bits: half as many registers. */
+/* Makes every NaN of eight 16-bit numbers the one NaN; as fp32 they would take twice the registers. */
 LSK_INLINE uint16x8_t lsk_one_nan(uint16x8_t half, uint16_t infinity, uint16_t nan) {
     uint16x8_t rest = vandq_u16(half, vdupq_n_u16(0x7FFF));
     return vbslq_u16(vcgtq_u16(rest, vdupq_n_u16(infinity)), vdupq_n_u16(nan), half);
 }
-/* A number whose upper half is odd goes up by one; then the upper half of its sum with 0x7FFF is the rounded number. A
- * NaN may have lost its last bits in that, so it is looked for before. Without shifts, which fewer units can do; BFCVTN
- * with its NaN mended is no faster. */
+/* Rounds eight numbers to bf16: 1 is added if the upper half is odd; the upper half of its sum with 0x7FFF is then the
+ * result. NaN is tested before. Uses no shifts, which fewer units execute; BFCVTN with a repaired NaN is no faster. */
 LSK_INLINE uint16x8_t lsk_bf16_from_f32(float32x4_t a, float32x4_t b) {
     uint32x4_t x = vreinterpretq_u32_f32(a), y = vreinterpretq_u32_f32(b);
     uint32x4_t half_ulp = vdupq_n_u32(0x7FFF), odd = vdupq_n_u32(0x10000);

@@ -6,7 +6,7 @@
 #define GELU_C1 0x1.2444f2p-5f
 #define GELU_C3 0x1.b6676cp-4f
 
-/* A NaN comes through beside it. */
+/* Returns the tanh of GELU; undefined for NaN, which the other factor of gelu_both() passes on. */
 LS_DEVICE float gelu_tanh(float x, float q) { return tanh_number(x * __fmaf_rn(GELU_C1, q, GELU_C0)); }
 
 struct gelu_both {
@@ -23,5 +23,5 @@ struct gelu_both {
 LS_DEVICE float gelu(float x) { return gelu_both(x).y; }
 LS_DEVICE float gelu_slope(float x) { return gelu_both(x).slope; }
 
-/* s: the sigmoid of x. */
+/* Returns the slope of SiLU at x; s is the sigmoid of x. */
 LS_DEVICE float silu_slope(float x, float s) { return s * __fmaf_rn(x, 1.0f - s, 1.0f); }

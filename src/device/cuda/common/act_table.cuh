@@ -1,7 +1,8 @@
-/* act_table.cuh: tanh of GELU and the sigmoid of SiLU of bf16 numbers from tables in shared memory: what a block looks up it has
- * made before, by the same functions, so the bits are theirs. tests/unit/test_act_table.c has all 65,536 numbers.
+/* act_table.cuh: tanh of GELU and the sigmoid of SiLU of bf16 numbers, from tables in shared memory. Each block fills its table by
+ * the functions of act.cuh, so the bits are theirs; tests/unit/test_act_table.c compares all 65,536 numbers.
  *
- * A table has the numbers whose results follow from nothing simpler; a NaN may have any result, as it comes through beside it. */
+ * A table has the range in which no simpler formula gives the bits. The result for a NaN is undefined: the caller's other factor
+ * passes it on. */
 #pragma once
 #include "device/cuda/args/act.h"
 #include "device/cuda/common/act.cuh"
@@ -9,7 +10,7 @@
 
 template <int FN> struct act_table;
 
-/* x < least ? line : made, by a choice: the compiler would rather branch around the access to the table. */
+/* Returns x < least ? line : made, by a select: the compiler would branch around the access to the table. */
 LS_DEVICE float line_if_below(float line, float made, float x, float least) {
 #ifdef LS_CUDA_ON_CPU_H
     return x < least ? line : made;
@@ -20,13 +21,12 @@ LS_DEVICE float line_if_below(float line, float made, float x, float least) {
 #endif
 }
 
-/* A number of a table whose first is that of FIRST; the last 16 bits of x are zero. */
+/* Returns the entry of x in a table that begins with FIRST; the last 16 bits of x are zero. */
 template <uint32_t FIRST> LS_DEVICE float number_of(const float *table, float x) {
     return *(const float *)((const char *)table + ((int)(__float_as_uint(x) >> 14) - (int)(FIRST >> 14)));
 }
 
-/* Of numbers of either sign: below 2^−12 tanh is its argument, whose second term is lost, and nowhere is it more; from 5.1875
- * on it is 1. */
+/* tanh of GELU for numbers of either sign: below 2^−12 it is its argument, which it never exceeds; from 5.1875 on it is 1. */
 template <> struct act_table<LS_CUDA_GELU> {
     enum : uint32_t { FIRST = 0x39800000u, LAST = 0x40A60000u, COUNT = ((LAST - FIRST) >> 16) + 1 };
     static_assert((int)COUNT <= (int)LS_CUDA_GELU_TABLE, "what there is room for");
@@ -50,8 +50,8 @@ template <> struct act_table<LS_CUDA_GELU> {
     LS_DEVICE static float slope(float x, float t) { return gelu_both(x, t).slope; }
 };
 
-/* First those above zero, then those below: from 2^−12 to 18, where the sigmoid of the former is 1. Between 2^−17 and
- * 2^−12 it is a line. Of the rest, which is rare, it is computed. */
+/* The sigmoid, for positive numbers, then for negative ones: from 2^−12 to 18, where that of positive ones is 1. Between 2^−17 and
+ * 2^−12 it is a line. Elsewhere, which is rare, it is computed. */
 template <> struct act_table<LS_CUDA_SILU> {
     enum : uint32_t { FIRST = 0x39800000u, LAST = 0x41900000u, HALF = ((LAST - FIRST) >> 16) + 1, COUNT = 2 * HALF };
     static_assert((int)COUNT <= (int)LS_CUDA_SIGMOID_TABLE, "what there is room for");
@@ -73,7 +73,7 @@ template <> struct act_table<LS_CUDA_SILU> {
         }
         if (!are_here) compute(x, s);
     }
-    /* One after the other, each as the first: few instructions and registers. */
+    /* Computes one after the other, rotating the arrays, so that one copy of the code serves all: few instructions and registers. */
     template <int W> LS_DEVICE static void compute(const float (&x)[W], float (&s)[W]) {
         float left[W];
         LS_UNROLL for (int i = 0; i < W; i++) left[i] = x[i];
@@ -87,9 +87,7 @@ template <> struct act_table<LS_CUDA_SILU> {
     LS_DEVICE static float slope(float x, float s) { return silu_slope(x, s); }
 };
 
-/* ---- GELU's slope itself ------------------------------------------------------------------------------------------- */
-
-/* Of two 16-bit numbers each. */
+/* Return the smaller and the larger of each of two packed 16-bit numbers. */
 LS_DEVICE uint32_t min_of_two(uint32_t a, uint32_t b) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     uint32_t c;
@@ -110,9 +108,9 @@ LS_DEVICE uint32_t max_of_two(uint32_t a, uint32_t b) {
 #endif
 }
 
-/* Where nothing but the slope is wanted, one access to a table is all of it. The table has numbers of both signs beside each other, from
- * 2^−14 to 5.1875, from where on the slope is 1, or 0 of those below zero, as long as their squares are finite; a number that is smaller
- * or larger than all of that is rare, and computed. Numbers come by twos, as they lie in memory. */
+/* GELU's slope by a single table access. The table has numbers of both signs beside each other, from 2^−14 to 5.1875; from there on,
+ * as long as their squares are finite, the slope is 1, or 0 for negative numbers. A number outside all that is rare, and computed.
+ * Numbers are packed by twos, as in memory. */
 struct gelu_slopes {
     enum : uint32_t { FIRST = 0x3880, LAST = 0x40A6, END = 0x5D80, COUNT = 2 * (LAST - FIRST + 1) };
     static_assert((int)COUNT <= (int)LS_CUDA_SLOPE_TABLE, "what there is room for");
@@ -140,7 +138,7 @@ struct gelu_slopes {
         }
         compute(two, slope);
     }
-    /* As above, by twos. */
+    /* Computes the slopes as in act_table<LS_CUDA_SILU>, by twos. */
     template <int TWOS> LS_DEVICE static void compute(const uint32_t (&two)[TWOS], float (&slope)[2 * TWOS]) {
         uint32_t left[TWOS];
         LS_UNROLL for (int i = 0; i < TWOS; i++) left[i] = two[i];

@@ -11,8 +11,6 @@
 #define LS_ON_HOPPER(...)
 #endif
 
-/* ---- tiles ------------------------------------------------------------------------------------------------------- */
-
 struct tile_place {
     int row; /* counted in tiles */
     int part;

@@ -1,4 +1,4 @@
-/* base.cuh: what all kernels share: how a kernel is declared, 16-bit numbers, rows of sixteen lanes.
+/* base.cuh: shared by all kernels: how a kernel is declared, 16-bit numbers, cp.async, sums over sixteen lanes.
  *
  * A kernel takes one struct by value, declared in the family's header (norm.h for norm.cu), which the host side fills in:
  *
@@ -14,15 +14,15 @@
 #ifndef LS_CUDA_ON_CPU_H
 #define LS_KERNEL(name, type, threads) \
     extern "C" __global__ void __launch_bounds__(threads) ls_##name(const __grid_constant__ type a)
-/* One that may use so many registers that a multiprocessor has room for one block. */
+/* Declares a kernel that may use all registers, so that a multiprocessor has room for one block only. */
 #define LS_KERNEL_ALONE(name, type, threads) \
     extern "C" __global__ void __launch_bounds__(threads, 1) ls_##name(const __grid_constant__ type a)
-/* One of which a multiprocessor should have room for so many blocks. */
+/* Declares a kernel whose registers leave room for so many blocks on a multiprocessor. */
 #define LS_KERNEL_MANY(name, type, threads, blocks) \
     extern "C" __global__ void __launch_bounds__(threads, blocks) ls_##name(const __grid_constant__ type a)
-/* Before Hopper the compiler needs some registers more. */
+/* Is true for GPUs before Hopper, for which the compiler needs some registers more. */
 #define LS_BEFORE_HOPPER (__CUDA_ARCH__ < 900)
-/* Shared memory whose size the launch gives. */
+/* Declares the dynamic shared memory. */
 #define LS_SHARED(type, name)                 \
     extern __shared__ float4 ls_shared_memory[]; \
     type *name = (type *)ls_shared_memory
@@ -46,19 +46,20 @@
 
 #define LS_DEVICE __device__ __forceinline__
 
+/* Returns x / d.divisor for x below 2^31. */
 LS_DEVICE uint32_t divide(uint32_t x, const ls_cuda_divider &d) { return (__umulhi(x, d.factor) + x) >> d.shift; }
 
 /* ---- 16-bit numbers ------------------------------------------------------------------------------------------------ */
 
 #define LS_NAN_BITS 0x7FC00000u
 
-/* Every NaN becomes one NaN, both ways. */
+/* Convert 16-bit numbers to fp32, exactly; every NaN becomes one NaN. plain_from_f16() may keep the bits of a NaN. */
 LS_DEVICE float from_bf16(uint16_t half) {
     uint32_t bits = (uint32_t)half << 16;
     return __uint_as_float((bits & 0x7FFFFFFFu) > 0x7F800000u ? LS_NAN_BITS : bits);
 }
 
-/* To nearest even. */
+/* Round to nearest even; every NaN becomes the one NaN of the format. */
 LS_DEVICE uint16_t to_bf16(float x) {
     uint32_t bits = __float_as_uint(x);
     if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return (uint16_t)(LS_NAN_BITS >> 16);
@@ -105,13 +106,13 @@ LS_DEVICE uint16_t to_f16(float x) {
 
 /* ---- copies into shared memory ------------------------------------------------------------------------------------- */
 
-/* Copies that a thread starts and does not wait for: those before a commit are one set; copy_async_wait<N> waits until at most N
- * sets of this thread are still under way. Others see the numbers behind a __syncthreads() after the wait. */
+/* Start asynchronous copies (cp.async): those before a commit are one group; copy_async_wait<N> waits until at most N groups of this
+ * thread are in flight. Other threads see the numbers after the wait and a __syncthreads(). */
 #ifndef LS_CUDA_ON_CPU_H
 LS_DEVICE void copy16_async(void *shared, const void *global) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((uint32_t)__cvta_generic_to_shared(shared)), "l"(global) : "memory");
 }
-/* is_there false: zeros, and nothing is read. */
+/* Stores zeros, and reads nothing, if !is_there. */
 LS_DEVICE void copy16_async_or_zero(void *shared, const void *global, bool is_there) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(shared)), "l"(global),
                  "r"(is_there ? 16 : 0)
@@ -132,7 +133,7 @@ LS_DEVICE void copy_async_commit() {}
 template <int N> LS_DEVICE void copy_async_wait() {}
 #endif
 
-/* Brings the 128 bytes around an address nearer: into the cache that all multiprocessors share. */
+/* Prefetches the 128 bytes around an address into L2. */
 LS_DEVICE void prefetch(const void *global) {
 #ifndef LS_CUDA_ON_CPU_H
     asm volatile("prefetch.global.L2 [%0];" ::"l"(global));
@@ -152,7 +153,7 @@ LS_DEVICE void wait_cycles(unsigned cycles) {
 
 /* ---- sums over a row ----------------------------------------------------------------------------------------------- */
 
-/* The end of a sum16: thread j of sixteen neighbours has lane j; all of them get the sum. */
+/* Returns the sum of a sum16 to all sixteen neighbouring threads, of which thread j passes lane j. The whole warp calls it. */
 LS_DEVICE float join16(float lane) {
     lane = lane + __shfl_down_sync(~0u, lane, 8, 16);
     lane = lane + __shfl_down_sync(~0u, lane, 4, 16);
@@ -171,7 +172,7 @@ struct f16 {
 };
 
 #ifndef LS_CUDA_ON_CPU_H
-/* Two numbers, neither of which is NaN: rounded, the first in the low half. */
+/* Rounds two numbers, neither of which is NaN, and packs them, the first in the low half. */
 LS_DEVICE uint32_t rounded_two(bf16, float low, float high) {
     uint32_t two;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
@@ -184,16 +185,16 @@ LS_DEVICE uint32_t rounded_two(f16, float low, float high) {
 }
 #endif
 
-/* Exact. */
+/* Load an element as fp32, exactly. */
 LS_DEVICE float load(const float *p) { return *p; }
 LS_DEVICE float load(const bf16 *p) { return from_bf16(p->bits); }
 LS_DEVICE float load(const f16 *p) { return from_f16(p->bits); }
-/* Rounded once, to nearest even. */
+/* Store x, rounded once to nearest even. */
 LS_DEVICE void store(float *p, float x) { *p = x; }
 LS_DEVICE void store(bf16 *p, float x) { p->bits = to_bf16(x); }
 LS_DEVICE void store(f16 *p, float x) { p->bits = to_f16(x); }
 
-/* Four neighbours; the address is a multiple of four elements. */
+/* Load and store four neighbours; the address is a multiple of four elements. */
 LS_DEVICE float4 load4(const float *p) { return *(const float4 *)p; }
 LS_DEVICE float4 load4(const bf16 *p) {
     uint2 x = *(const uint2 *)p;
@@ -211,7 +212,7 @@ LS_DEVICE void store4(f16 *p, float4 x) {
     *(uint2 *)p = uint2{to_f16(x.x) | (uint32_t)to_f16(x.y) << 16, to_f16(x.z) | (uint32_t)to_f16(x.w) << 16};
 }
 
-/* The body once for each type of elements, T. */
+/* Expands the body once for each element type T, and runs that of `dtype`. */
 #define LS_BY_TYPE(dtype, T, ...)               \
     do {                                        \
         if ((dtype) == LS_CUDA_F32) {           \

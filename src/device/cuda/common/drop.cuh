@@ -12,7 +12,7 @@ LS_DEVICE float drop_one(const ls_cuda_drop &d, uint32_t number, float x) {
     return number < d.threshold ? 0.0f : x * d.scale;
 }
 
-/* Four numbers come of one run of the generator: a pack begins with the first of them. */
+/* Drops elements of a pack, whose first has this index in the batch, a multiple of 4: one run of the generator gives four numbers. */
 template <int ROUNDS = 10> LS_DEVICE pack<4> drop_pack(const ls_cuda_drop &d, uint64_t index, const pack<4> &x) {
     const uint4 r = philox_block<ROUNDS>(d.key, index / 4);
     return {{drop_one(d, r.x, x.v[0]), drop_one(d, r.y, x.v[1]), drop_one(d, r.z, x.v[2]), drop_one(d, r.w, x.v[3])}};

@@ -4,7 +4,7 @@
 #include "device/cuda/common/list.cuh"
 #include "device/cuda/common/math.cuh"
 
-/* The column of a row's target, counted from that of id_begin; whether it is one of those held here. */
+/* Return the column of a row's target, counted from that of id_begin, and whether this worker holds it. */
 LS_DEVICE int64_t target_of(const ls_cuda_loss &a, size_t row) { return (int64_t)a.targets[row] - a.id_begin; }
 LS_DEVICE bool is_held(const ls_cuda_loss &a, int64_t column) {
     return column >= (int64_t)a.first && column < (int64_t)(a.first + a.columns);
@@ -12,14 +12,14 @@ LS_DEVICE bool is_held(const ls_cuda_loss &a, int64_t column) {
 
 LS_DEVICE uint32_t smaller(uint32_t a, uint32_t b) { return b < a ? b : a; }
 
-/* The largest number of 32 lanes, for all of them; of two zeros any. */
+/* Returns the largest number of a warp to all its lanes; NaN wins, of two zeros any. */
 LS_DEVICE float warp_max(float most) {
 #pragma unroll
     for (int mask = 16; mask > 0; mask /= 2) most = max_of_any_zero(most, __shfl_xor_sync(~0u, most, mask));
     return most;
 }
 
-/* The largest number of the block, for all of its threads; `space` has one for each warp. */
+/* Returns the largest number of the block to all its threads; `space`, in shared memory, has a number for each warp. */
 LS_DEVICE float block_max(float most, float *space) {
     most = warp_max(most);
     if (threadIdx.x % 32 == 0) space[threadIdx.x / 32] = most;
@@ -28,10 +28,11 @@ LS_DEVICE float block_max(float most, float *space) {
     return quiet(most, most != most);
 }
 
+/* Returns the loss of a row. */
 LS_DEVICE float value_of(float z_target, float m, float l) { return log_of(l) - (z_target - m); }
 
-/* Of so many blocks each begins some cycles later than the one before, where blocks have enough rows; all of them within
- * about the time of a row. */
+/* Delays each of `blocks` consecutive blocks by `cycles` more than the one before, if blocks have many rows, so that they are in
+ * different phases of a row. */
 LS_DEVICE void begin_later(size_t rows, unsigned blocks, unsigned cycles) {
     enum { ROWS = 8 };
     if (rows >= (size_t)ROWS * gridDim.x) wait_cycles(blockIdx.x % blocks * cycles);

@@ -2,18 +2,20 @@
 #pragma once
 #include "device/cuda/common/base.cuh"
 
+/* Returns y, or the one NaN if `nan`. */
 LS_DEVICE float quiet(float y, bool nan) { return nan ? __uint_as_float(0x7FC00000u) : y; }
+/* Returns y with its sign flipped if x is negative. */
 LS_DEVICE float with_sign(float y, float x) { return __uint_as_float(__float_as_uint(y) ^ (__float_as_uint(x) & 0x80000000u)); }
 LS_DEVICE float abs_of(float x) { return __uint_as_float(__float_as_uint(x) & 0x7FFFFFFFu); }
 
-/* NaN wins, +0 > −0. */
+/* Returns the larger number; NaN wins, +0 > −0. */
 LS_DEVICE float max_of(float a, float b) {
     float most = a > b ? a : b;
     most = a == b ? __uint_as_float(__float_as_uint(a) & __float_as_uint(b)) : most;
     return quiet(most, a != a || b != b);
 }
 
-/* The same, but of two zeros any. */
+/* Returns the larger number; NaN wins, of two zeros any. */
 LS_DEVICE float max_of_any_zero(float a, float b) {
 #ifdef LS_CUDA_ON_CPU_H
     return max_of(a, b);
@@ -24,8 +26,8 @@ LS_DEVICE float max_of_any_zero(float a, float b) {
 #endif
 }
 
-/* 1 / x and x / y as __frcp_rn() and __fdiv_rn() make them where no number on the way is subnormal: x and y between 2^−60 and
- * 2^60; of smaller x the quotient is near. Without their branches for other numbers several can be under way at once. */
+/* Return 1 / x and x / y with the bits of __frcp_rn() and __fdiv_rn(), for x and y between 2^−60 and 2^60; of smaller x the quotient
+ * is only near. They have no branches for subnormal numbers, so the compiler can interleave several. */
 LS_DEVICE float plain_reciprocal(float x) {
 #ifdef LS_CUDA_ON_CPU_H
     return __frcp_rn(x);
@@ -45,7 +47,7 @@ LS_DEVICE float plain_quotient(float x, float y) {
 #endif
 }
 
-/* 0 where x < least, else y: by a choice, where the compiler would rather branch around how y is made. */
+/* Returns 0 if x < least, else y, by a select: the compiler would branch around the computation of y. */
 LS_DEVICE float zero_if_below(float y, float x, float least) {
 #ifdef LS_CUDA_ON_CPU_H
     return x < least ? 0.0f : y;
@@ -56,7 +58,7 @@ LS_DEVICE float zero_if_below(float y, float x, float least) {
 #endif
 }
 
-/* e^x where the result is a normal number; elsewhere anything. */
+/* Returns e^x if the result is a normal number; else it is undefined. */
 LS_DEVICE float exp_core(float x) {
     float z = __fmaf_rn(x, 0x1.715476p+0f, 0x1.8p23f), n = z - 0x1.8p23f;
     float r = __fmaf_rn(-n, 0x1.62e43p-1f, x);
@@ -75,15 +77,15 @@ LS_DEVICE float exp_of(float x) {
     y = x > 0x1.62e42ep+6f ? __uint_as_float(0x7F800000u) : y;
     return quiet(y, x != x);
 }
-/* e^x for x ≤ 0 and NaN. */
+/* Returns e^x for x ≤ 0 and NaN. */
 LS_DEVICE float exp_below(float x) { return quiet(x < -0x1.5d589ep+6f ? 0.0f : exp_core(x), x != x); }
 LS_DEVICE float sigmoid_of(float x) {
     float u = -abs_of(x), e = u < -0x1.5d589ep+6f ? 0.0f : exp_core(u);
-    /* Of an e below 2^−25 the quotient changes nothing. */
+    /* For an e below 2^−25, where the quotient is only near, it does not change the result. */
     float a = x < 0.0f ? e : 1.0f, q = plain_quotient(e, 1.0f + e);
     return quiet(__fmaf_rn(-a, q, a), x != x);
 }
-/* Of a NaN anything. */
+/* Returns tanh(x); undefined for NaN. */
 LS_DEVICE float tanh_number(float x) {
     float u = abs_of(x);
     u = u < 10.0f ? u : 10.0f;

@@ -1,18 +1,18 @@
 /* norm.cuh: layer norm and RMS norm (docs/reference/arithmetic.md, "Norms"). A block has some rows, and three phases:
  *
- *     take    all threads: rows from memory into shared memory; backward makes g and h of them
+ *     load    all threads: rows from global into shared memory; backward computes g and h of them
  *     sum     half a warp for a row: thread j of sixteen is lane j of sum16
- *     put     all threads: results from what lies in shared memory
+ *     store   all threads: results from shared memory
  *
- * So memory is read once, by wide loads, whatever the length of a row. The chains of a sum are long and few; blocks
- * that wait for theirs leave the memory to the others of the multiprocessor. A row that is longer than shared memory is
- * read again in each phase.
+ * So global memory is read once, by wide loads, whatever the length of a row. The chains of a sum are long and few;
+ * while a block adds, other blocks of the multiprocessor use the memory. A row that does not fit into shared memory
+ * (HELD false) is read again in each phase.
  *
- * Where gradients of parameters are wanted too and their chains are short, a block has the tokens of a chain, some rows
+ * If gradients of parameters are computed too and their chains are short, a block has the tokens of a chain, some rows
  * at a time, and the phases for each of them; a thread has the same four columns in all, and their sums in registers.
  *
- * DROP: with dropout of what is added to x, and of the rounded copy of its gradient: kernels of their own, since who has
- * none shall not wait for it. */
+ * DROP: with dropout of the branch that is added to x, and of the rounded copy of dx. These kernels are separate,
+ * because the others would be slower with the test. */
 #pragma once
 #include "device/cuda/args/norm.h"
 #include "device/cuda/common/drop.cuh"
@@ -31,8 +31,8 @@ struct norm_block {
     LS_DEVICE norm_block(size_t first, size_t rows) : first(first), rows(rows) {}
 };
 
-/* Each pack of columns and each row of the block: before(column) is what all rows share there. Several loads are under
- * way together: of rows, or, where there are few, of columns. */
+/* Calls finish(row, column, before(column), load(row, column)) for each pack of columns and each row of the block. Several
+ * loads are in flight together: of rows or, if there are few, of columns. */
 template <int W, int AT_ONCE, class B, class L, class F>
 LS_DEVICE void each_pack(const ls_cuda_norm &a, const norm_block &at, const B &before, const L &load, const F &finish) {
     const size_t step = (size_t)blockDim.x * W;
@@ -60,7 +60,7 @@ LS_DEVICE void each_pack(const ls_cuda_norm &a, const norm_block &at, const B &b
     }
 }
 
-/* use(number of a lane) for all of them in their order, several loads before the first use. */
+/* Calls use(load(i)) for all i of this thread's lane of sum16, in order, several loads before the first use. */
 template <class L, class F> LS_DEVICE void each_step(size_t C, const L &load, const F &use) {
     size_t i = threadIdx.x % 16;
     for (; i + 16 * (STEPS - 1) < C; i += 16 * STEPS) {
@@ -71,7 +71,7 @@ template <class L, class F> LS_DEVICE void each_step(size_t C, const L &load, co
     for (; i < C; i += 16) use(load(i));
 }
 
-/* What dropout leaves of elements from column c of a row on. */
+/* left() returns what dropout leaves of the elements from column c of a row on: x itself without DROP. */
 template <bool DROP> struct dropout {
     template <int W> LS_DEVICE static pack<W> left(const ls_cuda_norm &a, size_t row, size_t c, const pack<W> &x) {
         return drop_pack<2>(a.drop, row_of_batch(a.drop, row) * a.C + c, x);
@@ -81,8 +81,8 @@ template <> struct dropout<false> {
     template <int W> LS_DEVICE static const pack<W> &left(const ls_cuda_norm &, size_t, size_t, const pack<W> &x) { return x; }
 };
 
-/* The row of this thread's half warp, for whole warps: an exchange needs all lanes, so one without a row takes that of
- * another and writes nothing. */
+/* Sets `row` to the row of this thread's half warp; returns false for warps without one. A shuffle needs all lanes, so a
+ * half warp without a row takes row 0, and writes nothing because !is_in. */
 LS_DEVICE bool sums(const norm_block &at, size_t &row, bool &is_in) {
     if (threadIdx.x / 32 * 2 >= at.rows) return false;
     row = threadIdx.x / 16;
@@ -93,7 +93,7 @@ LS_DEVICE bool sums(const norm_block &at, size_t &row, bool &is_in) {
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
-/* What is normalised. */
+/* Returns the input of the norm: x, plus what dropout leaves of the branch. */
 template <int W, class T, bool DROP> LS_DEVICE pack<W> input(const ls_cuda_norm &a, size_t row, size_t c) {
     pack<W> x = load_pack<W>(a.x + row * a.x_stride + c);
     return a.branch ? add(x, dropout<DROP>::left(a, row, c, load_pack<W>((const T *)a.branch + row * a.C + c))) : x;
@@ -167,7 +167,7 @@ template <bool RMS, class T, int W, bool HELD, bool DROP> LS_DEVICE void forward
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* g = dy·w and h, the normalised x. */
+/* The factors of the gradient: g = dy·w, and h, the normalised x. */
 template <int W> struct factors { pack<W> g, h; };
 
 template <bool RMS, class T, int W> struct raw_packs {
@@ -195,7 +195,7 @@ template <int W> struct grad_packs {
     pack<W> old;
 };
 
-/* The two means over each row, from load(row, column). */
+/* Computes the two means over each row that the gradient needs, of the factors load(row, column). */
 template <bool RMS, class L>
 LS_DEVICE void gradient_sums(size_t C, const norm_block &at, const L &load, float *ts, float *means) {
     size_t row;
@@ -223,7 +223,7 @@ LS_DEVICE pack<W> gradient(const ls_cuda_norm &a, const grad_packs<W> &in, float
     return dx;
 }
 
-/* What the norm gave, from the normalised x. */
+/* Returns the output of the norm from the normalised x. */
 template <bool RMS, int W> LS_DEVICE pack<W> output(const pack<W> &h, const weights<W> &w) {
     pack<W> y;
     LS_UNROLL for (int k = 0; k < W; k++) y.v[k] = RMS ? h.v[k] * w.w.v[k] : __fmaf_rn(h.v[k], w.w.v[k], w.b.v[k]);
@@ -308,8 +308,8 @@ template <bool RMS, class T> struct chain_packs {
     }
 };
 
-/* DEEP: where a multiprocessor has one block, nobody else uses memory while its threads add up rows. So the packs of the
- * next rows are under way meanwhile, and what the gradients of these are added to: DEEP rows at a time; 0: a few rows. */
+/* Computes the chain of tokens of this block. With one block on a multiprocessor, DEEP rows at a time: the packs of the next
+ * rows, and the old dx, are loaded while these are added, because no other block uses the memory then. DEEP 0: a few rows. */
 template <bool RMS, class T, int DEEP, bool DROP> LS_DEVICE void chain_rows(const ls_cuda_norm_chains &chains) {
     enum { W = 4, AT_ONCE = 2 };
     __shared__ float ts[LS_CUDA_NORM_ROWS], means[LS_CUDA_NORM_ROWS];
@@ -427,12 +427,12 @@ template <bool RMS, class T, int DEEP, bool DROP> LS_DEVICE void chain_rows(cons
             rows<RMS, T, 1, true, DROP>(a);  \
     } while (0)
 
-/* Chains are of 16-bit gradients. */
+/* Chains are compiled for 16-bit gradients only. */
 #define NORM_CHAINS(RMS, DEEP, DROP) \
     a.norm.act == LS_CUDA_BF16 ? chain_rows<RMS, bf16, DEEP, DROP>(a) : chain_rows<RMS, f16, DEEP, DROP>(a)
 
-/* `kind` and `with` make the names. Blocks of long rows are few because of shared memory; registers shall not make them
- * fewer. */
+/* Defines the kernels kind_forward##with and so on. Shared memory limits the blocks of long rows; their registers are bounded
+ * so that they do not limit them further. */
 #define NORM_KERNELS(kind, RMS, with, DROP)                                                               \
     LS_KERNEL_MANY(kind##_forward##with, ls_cuda_norm, LS_CUDA_NORM_THREADS, DROP && LS_BEFORE_HOPPER ? 3 : 4) { \
         LS_BY_TYPE(a.act, T, { NORM_BY_SHAPE(forward_rows, RMS, T, DROP); });                             \

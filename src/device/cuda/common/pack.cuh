@@ -9,7 +9,7 @@
 
 template <int W> struct pack { float v[W]; };
 
-/* Plain widening: a NaN stays one, which is all that arithmetic needs. */
+/* Widens a number; a NaN may keep its payload, because arithmetic only needs that it stays a NaN. */
 LS_DEVICE float wide_of(bf16, uint32_t bits) { return __uint_as_float(bits << 16); }
 LS_DEVICE float wide_of(f16, uint32_t bits) { return plain_from_f16((uint16_t)bits); }
 LS_DEVICE uint32_t bits_of(bf16, float x) { return to_bf16(x); }
@@ -72,7 +72,7 @@ template <> struct packed<8> {
     }
 };
 
-/* Elements of an access of 16 bytes. */
+/* n: elements of an access of 16 bytes. */
 template <class T> struct widest {
     enum { n = 8 };
 };
@@ -88,7 +88,7 @@ template <int N> struct width {
 template <int W, class T> LS_DEVICE pack<W> load_pack(const T *p) { return packed<W>::load(p); }
 template <int W, class T> LS_DEVICE void store_pack(T *p, const pack<W> &x) { packed<W>::store(p, x); }
 
-/* Of numbers, none of which is NaN. */
+/* Store four numbers, none of which is NaN, rounded. */
 LS_DEVICE void store_numbers(float *p, const pack<4> &x) { store_pack<4>(p, x); }
 template <class T> LS_DEVICE void store_numbers(T *p, const pack<4> &x) {
 #ifndef LS_CUDA_ON_CPU_H
@@ -114,15 +114,14 @@ template <int W> LS_DEVICE pack<W> add(const pack<W> &a, const pack<W> &b) {
     return map(a, b, [](float x, float y) { return x + y; });
 }
 
-/* ---- flat arrays ------------------------------------------------------------------------------------------------- */
-
-/* OWN: all by this block; else by all blocks. */
+/* Walks over elements begin … end − 1 in packs of W, U at a time: by this block alone if OWN, else by all blocks of the grid. Elements
+ * that fill no pack are left out. */
 template <int W, int U, bool OWN, class L, class F>
 LS_DEVICE void walk_tiles(size_t begin, size_t end, const L &load, const F &finish) {
     const size_t packs = (end - begin) / W, tile = (size_t)blockDim.x * U;
     for (size_t first = (OWN ? 0 : blockIdx.x) * tile + threadIdx.x; first < packs; first += (OWN ? 1 : gridDim.x) * tile) {
         decltype(load(width<W>(), (size_t)0)) in[U];
-        /* Behind a condition the compiler would wait for a load, where it has to be widened, before it starts the next. */
+        /* With a condition on each, the compiler would wait for one load before it starts the next. */
         if (first + (U - 1) * blockDim.x < packs) {
 #pragma unroll
             for (int u = 0; u < U; u++) in[u] = load(width<W>(), begin + (first + u * blockDim.x) * W);
@@ -145,16 +144,14 @@ LS_DEVICE void walk_own(size_t begin, size_t end, const L &load, const F &finish
     walk_tiles<W, U, true>(begin, end, load, finish);
 }
 
-/* load(width, i) gives what finish(width, i, loaded) needs of elements i … i + width − 1, and has no effect. The
- * elements that fill no pack come last, one by one. */
+/* Calls finish(width, i, load(width, i)) for elements i … i + width − 1 of a flat array, several loads before the first finish; load
+ * has no side effect. Elements that fill no pack are last, one by one. */
 template <int W, int U, class L, class F>
 LS_DEVICE void each_elem(const ls_cuda_flat &flat, const L &load, const F &finish) {
     size_t whole = flat.aligned ? flat.n / W * W : 0;
     walk<W, U>(0, whole, load, finish);
     walk<1, U>(whole, flat.n, load, finish);
 }
-
-/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 template <int W, int U, class L, class F>
 LS_DEVICE void walk_rows(const ls_cuda_rows &g, const L &load, const F &finish) {
@@ -176,7 +173,7 @@ LS_DEVICE void walk_rows(const ls_cuda_rows &g, const L &load, const F &finish) 
         }
 }
 
-/* load(width, row, column) and finish(width, row, column, loaded). A block has some rows of `lanes` packs each. */
+/* Calls finish(width, row, column, load(width, row, column)) for each pack of each row. A block has some rows of `lanes` packs. */
 template <int W, int U, class L, class F>
 LS_DEVICE void each_row(const ls_cuda_rows &g, const L &load, const F &finish) {
     if (g.aligned)

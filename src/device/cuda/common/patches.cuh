@@ -1,4 +1,4 @@
-/* patches.cuh: where the numbers of a matrix of patches lie (ls_gemm_patches), for conv.cu and conv_grad.cu. */
+/* patches.cuh: computes the addresses of a matrix of patches (ls_gemm_patches), for conv.cu and conv_grad.cu. */
 #pragma once
 #include "device/cuda/kernels/gemm.cuh"
 

@@ -1,10 +1,10 @@
-/* philox.cuh: the random numbers of base/rng.h on a GPU. */
+/* philox.cuh: the random numbers of base/rng.h (Philox 4×32-10) on a GPU. */
 #pragma once
 #include "device/cuda/common/base.cuh"
 #include "device/cuda/common/philox.h"
 
-/* Numbers 4·block … 4·block + 3 of 32 bits. Rounds in a row without a branch: with fewer of them the compiler mixes less
- * of what else is to be done with it, which takes fewer registers. */
+/* Returns random words 4·block … 4·block + 3. ROUNDS are unrolled: with fewer the compiler interleaves less other code, which takes
+ * fewer registers. */
 template <int ROUNDS = 10> LS_DEVICE uint4 philox_block(const ls_cuda_rng &key, uint64_t block) {
     uint32_t c0 = (uint32_t)block, c1 = (uint32_t)(block >> 32) | (uint32_t)(key.step & 0xFFFFu) << 16;
     uint32_t c2 = (uint32_t)(key.step >> 16), c3 = key.purpose, k0 = (uint32_t)key.seed,

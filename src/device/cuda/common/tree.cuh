@@ -1,9 +1,9 @@
 /* tree.cuh: the tree of sums over groups (docs/reference/arithmetic.md, "Sums over groups"), one leaf after another.
  *
- * Two leaves part at the highest bit in which their numbers differ: a node of n leaves splits at the largest power of
- * two below n. So when a leaf comes, what has been summed so far is the right operand of every waiting left one below
- * that bit, and then waits there itself. Leaves that do not come contribute nothing. Waiting sums are named by
- * constants alone, which keeps them in registers. */
+ * Two leaves are in different halves of a node at the highest bit in which their numbers differ, because a node of n leaves splits at
+ * the largest power of two below n. So when a leaf is pushed, the present sum is the right operand of every left sum that waits below
+ * that bit, and then waits at that bit itself. Leaves that are not pushed contribute nothing. Waiting sums are indexed by constants
+ * only, which keeps them in registers. */
 #pragma once
 #include "device/cuda/common/pack.cuh"
 
@@ -14,6 +14,7 @@ template <int W, int LEVELS = 12> struct tree {
 
     LS_DEVICE void begin() { sum = pack<W>(), waiting = 0, last = -1; }
 
+    /* Adds the sums that wait at the bits of `below` to the present one, from the left. */
     LS_DEVICE void join(uint32_t below) {
 #pragma unroll
         for (int l = 0; l < LEVELS; l++)
@@ -21,7 +22,7 @@ template <int W, int LEVELS = 12> struct tree {
         waiting &= ~below;
     }
 
-    /* Leaves come in ascending order. */
+    /* Adds a leaf; leaves ascend. After end(), `sum` is the result. */
     LS_DEVICE void push(int leaf, const pack<W> &value) {
         if (last >= 0) {
             uint32_t level = 31 - (uint32_t)__clz(last ^ leaf);

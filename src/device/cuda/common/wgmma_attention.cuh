@@ -46,7 +46,7 @@ template <int STAGES> struct ring {
 
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
 
-/* 64 rows of 64 elements, from this element, head, row and sequence on; zeros where there are none. */
+/* Starts the TMA load of 64 rows of 64 elements, from this element, head, row and sequence on; zeros outside the tensor. */
 LS_DEVICE void load_box(void *to, const ls_cuda_tensor_map *map, uint64_t *barrier, int element, int head, int row,
                         int sequence) {
     asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, "
@@ -55,7 +55,7 @@ LS_DEVICE void load_box(void *to, const ls_cuda_tensor_map *map, uint64_t *barri
                  : "memory");
 }
 
-/* ROWS rows of a head of at most D elements, without the first `skipped`, a multiple of 64. */
+/* Starts to load ROWS rows of a head of at most D elements, without the first `skipped`, a multiple of 64. */
 template <int D, int ROWS>
 LS_DEVICE void load_tile(uint16_t *to, const ls_cuda_tensor_map *map, uint64_t *barrier, int head, int row,
                          int sequence, int skipped = 0) {
@@ -82,17 +82,17 @@ LS_DEVICE void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "
 LS_DEVICE void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N> LS_DEVICE void products_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
-/* Where a swizzled operand is: `step` bytes from one block of 64 columns to the next, for one that is read across. Places
- * in one tile differ by a number that is added to the low half, known to the compiler. */
+/* Returns the matrix descriptor of a swizzled operand; `step`: bytes from one block of 64 columns to the next, if it is read
+ * across. Descriptors in one tile differ by a constant in the low half. */
 LS_DEVICE uint64_t operand_at(const uint16_t *tile, int bytes, int step) {
     const uint32_t low = (shared_address(tile) >> 4) + (uint32_t)(bytes >> 4) + ((uint32_t)(step >> 4) << 16);
     return (uint64_t)(1024u >> 4 | 1u << 30) << 32 | low;
 }
-/* k 16·k … of rows row …, of a tile with ROWS rows. */
+/* Returns the descriptor of k 16·k … of rows row …, of a tile with ROWS rows. */
 template <int ROWS> LS_DEVICE uint64_t along(const uint16_t *tile, int row, int k) {
     return operand_at(tile, (k / 4) * ROWS * 128 + row * 128 + (k % 4) * 32, 16);
 }
-/* All columns, k being rows 16·k …. */
+/* Returns the descriptor of all columns, with rows 16·k … as k (transposed). */
 template <int ROWS> LS_DEVICE uint64_t across(const uint16_t *tile, int k) { return operand_at(tile, k * 2048, ROWS * 128); }
 
 #define LS_F4(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])

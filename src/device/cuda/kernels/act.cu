@@ -9,7 +9,7 @@ template <int FN> LS_DEVICE float act_of(float x) {
     return sigmoid_of(x);
 }
 
-/* x: of ReLU and the sigmoid what forward wrote. */
+/* Returns the gradient of x; for ReLU and the sigmoid, x is what forward wrote. */
 template <int FN> LS_DEVICE float dx_of(float dy, float x) {
     if (FN == LS_CUDA_GELU) return dy * gelu_slope(x);
     if (FN == LS_CUDA_SILU) return dy * silu_slope(x, sigmoid_of(x));

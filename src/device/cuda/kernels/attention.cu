@@ -1,15 +1,15 @@
 /* attention.cu: causal attention by chains (docs/reference/arithmetic.md, "Attention").
  *
- *     forward    a block has some queries of a head; keys pass by twice: once for the maximum, once for weights and O
+ *     forward    a block owns some queries of a head and streams the keys twice: for the maximum, then for weights and O
  *     dots       D of each query: half a warp a row
- *     queries    a block has some queries of a head; keys pass by: dQ
- *     keys       a block has some keys of a kv head; the queries of its heads pass by: dK and dV
- *     few        a block has one query of a head, for generation: all its weights are in shared memory
+ *     queries    a block owns some queries of a head and streams the keys: dQ
+ *     keys       a block owns some keys of a kv head and streams the queries of its heads: dK and dV
+ *     few        a block owns one query of a head, for generation, with all its weights in shared memory
  *
- * Tiles are fp32 in shared memory whatever the tensors are. A thread makes I × J scores, each a chain along rows, then
- * goes on with the chains of its rows and some columns of the result; weights go from the one to the other through
- * shared memory, inside a warp. Lane ^ 1 or lane ^ 2 reads the same numbers of a tile, so that a read of 16 bytes by all
- * takes two passes of shared memory, not four. A chain has exactly the keys (queries) that are seen: masked ones are left out, not
+ * Tiles are fp32 in shared memory whatever the types of the tensors. A thread computes I × J scores, each a chain along a
+ * row, then continues the chains of its rows and some columns of the result; weights go from the one to the other through
+ * shared memory, inside a warp. Lane ^ 1 or lane ^ 2 reads the same numbers of a tile, so that a 16-byte load of a warp
+ * takes two wavefronts, not four. A chain has exactly the keys (queries) that are seen: masked ones are left out, not
  * weighted with 0. */
 #include "device/cuda/args/attention.h"
 #include "device/cuda/common/base.cuh"
@@ -52,7 +52,7 @@ LS_DEVICE float rounded(float x, int act) {
     return act == LS_CUDA_F32 ? x : act == LS_CUDA_BF16 ? from_bf16(to_bf16(x)) : from_f16(to_f16(x));
 }
 
-/* Up to four neighbours from element `at` on. */
+/* Loads up to four neighbours from element `at` on; +0 behind `count`. */
 LS_DEVICE float4 load_some(const ls_cuda_attention &a, const void *from, size_t at, int count) {
     float4 x = make_float4(0, 0, 0, 0);
     LS_BY_TYPE(a.act, T, {
@@ -77,9 +77,8 @@ LS_DEVICE void store_some(const ls_cuda_attention &a, void *to, size_t at, float
     });
 }
 
-/* ROWS rows of a head from `first` on, D numbers each, S apart; what is not there is 0. They are there behind
- * wait_rows() and a
- * __syncthreads(). */
+/* Starts to load ROWS rows of a head from `first` on, D numbers each, S apart in shared memory; rows from `rows` on are 0. They
+ * can be read after wait_rows() and a __syncthreads(). */
 template <int D, int ROWS, int S, int THREADS>
 LS_DEVICE void load_rows(const ls_cuda_attention &a, float *to, const ls_cuda_heads &x, uint32_t sequence,
                          uint32_t head, int first, int rows) {
@@ -107,7 +106,7 @@ LS_DEVICE void wait_rows() {
     copy_async_wait<0>();
 }
 
-/* The other way: from shared memory, which all threads have written and waited for. */
+/* Stores ROWS rows from shared memory to a head, those below `rows`. The caller has synchronized the threads. */
 template <int D, int ROWS, int S, int THREADS>
 LS_DEVICE void store_rows(const ls_cuda_attention &a, const ls_cuda_heads &x, uint32_t sequence, uint32_t head,
                           const float *from, int first, int rows) {
@@ -120,7 +119,7 @@ LS_DEVICE void store_rows(const ls_cuda_attention &a, const ls_cuda_heads &x, ui
     }
 }
 
-/* A thread's weights, of rows ty + 16·i and columns tx + ACROSS·j, rounded where products read them. */
+/* Rounds a thread's weights, of rows ty + 16·i and columns tx + ACROSS·j, in place to the type of the tensors. */
 template <int I, int J, int ACROSS, int S>
 LS_DEVICE void round_weights(const ls_cuda_attention &a, float *weights, int ty, int tx) {
     if (a.act == LS_CUDA_F32) return;
@@ -132,8 +131,8 @@ LS_DEVICE void round_weights(const ls_cuda_attention &a, float *weights, int ty,
 
 /* ---- dropout ----------------------------------------------------------------------------------------------------- */
 
-/* The factors of QUERIES queries and KEYS keys, from these on, to factor[query·query_step + key·key_step]: a thread
- * makes the four numbers of a block of the generator at a time. */
+/* Writes the dropout factors of QUERIES queries and KEYS keys, from these on, to factor[query·query_step + key·key_step]. A
+ * thread uses the four numbers of one run of the generator at a time. */
 template <int QUERIES, int KEYS, int THREADS>
 LS_DEVICE void make_factors(const ls_cuda_attention &a, const head_place &p, uint32_t head, int query, int key,
                             float *factor, int query_step, int key_step) {
@@ -154,9 +153,9 @@ LS_DEVICE void make_factors(const ls_cuda_attention &a, const head_place &p, uin
     }
 }
 
-/* ---- products ---------------------------------------------------------------------------------------------------- */
+/* ---- matmuls of tiles -------------------------------------------------------------------------------------------- */
 
-/* out[i][j] = chain over the first n numbers of row i·STEP_A of a, and j·STEP_B of b; n is D where it is EXACT. */
+/* Computes out[i][j], the chain over the first n numbers of row i·STEP_A of a and row j·STEP_B of b; EXACT: n is D. */
 template <int D, bool EXACT, int STEP_A, int STEP_B, int I, int J>
 LS_DEVICE void dot_rows(float (&out)[I][J], const float *a, const float *b, int n) {
     enum { S = D + 4 };
@@ -181,9 +180,8 @@ LS_DEVICE void dot_rows(float (&out)[I][J], const float *a, const float *b, int 
                     out[i][j] = __fmaf_rn(a[i * STEP_A * S + d], b[j * STEP_B * S + d], out[i][j]);
 }
 
-/* sum[i][…] goes on with weight[i·STEP][k] · rows[k][column …] for those of the k < count that row i has: first[i] ≤ k
- * ≤ last[i], where ALL have all. Columns are 4·j·ACROSS from the thread's first. `count` is a multiple of 4, or the
- * numbers up to one are there. */
+/* Continues the chains sum[i][…] with weight[i·STEP][k] · rows[k][column …] over the k < count that row i sees: first[i] ≤
+ * k ≤ last[i], or all if ALL. Columns are 4·j·ACROSS from the thread's first. Up to three numbers behind `count` are read. */
 template <int STEP, int ACROSS, int SW, int SR, bool ALL, int I, int C>
 LS_DEVICE void weigh_rows(float (&sum)[I][C], const float *weight, const float *rows, int count, const int (&first)[I],
                           const int (&last)[I]) {
@@ -217,8 +215,8 @@ template <int I, int C> LS_DEVICE void clear(float (&x)[I][C]) {
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
-/* Thread (tx, ty) has queries ty + 16·i, keys tx + 8·j and columns 4·tx + 32·j of O. Sixteen lanes of the sum of
- * weights: lane tx + 8·(j mod 2) of a query. */
+/* Computes forward of one tile of queries. Thread (tx, ty) has queries ty + 16·i, keys tx + 8·j and columns 4·tx + 32·j of O;
+ * of a query's sum of weights it has lanes tx and tx + 8. */
 template <int D, bool EXACT, int I, int J> LS_DEVICE void forward_tile(const ls_cuda_attention &a) {
     enum { THREADS = LS_CUDA_ATTENTION_FORWARD_THREADS, BQ = 16 * I, BK = 8 * J, S = D + 4, SP = BK + 8 };
     LS_SHARED(float, shared);
@@ -247,7 +245,7 @@ template <int D, bool EXACT, int I, int J> LS_DEVICE void forward_tile(const ls_
     float lane[I][2], o[I][D / 8];
     clear(lane);
     clear(o);
-    /* The scale is positive: it may come behind the maximum. */
+    /* The scale is positive, so it may be applied after the maximum. */
     LS_UNROLL for (int i = 0; i < I; i++) {
         LS_UNROLL for (int x = 2; x < 16; x *= 2) most[i] = max_of_any_zero(most[i], __shfl_xor_sync(~0u, most[i], x));
         most[i] = part.scale * most[i];
@@ -336,7 +334,7 @@ LS_KERNEL(attention_dots, ls_cuda_attention, 16 * LS_CUDA_ATTENTION_DOTS_ROWS) {
     if (is_in && threadIdx.x % 16 == 0) p.part->dots[stats_at(a, p, p.head) + row] = sum;
 }
 
-/* A thread's part of a result to shared memory: rows ty + 16·i, columns 4·tx + 64·j. A factor of 1 changes nothing. */
+/* Writes a thread's part of a result to shared memory: rows ty + 16·i, columns 4·tx + 64·j. A factor of 1 changes nothing. */
 template <int S, int I, int C>
 LS_DEVICE void put_rows(float *to, const float (&x)[I][C], float factor, int ty, int tx) {
     LS_UNROLL for (int i = 0; i < I; i++)
@@ -345,7 +343,7 @@ LS_DEVICE void put_rows(float *to, const float (&x)[I][C], float factor, int ty,
                 make_float4(factor * x[i][j], factor * x[i][j + 1], factor * x[i][j + 2], factor * x[i][j + 3]);
 }
 
-/* Thread (tx, ty) has queries ty + 16·i, keys tx + 16·j and columns 4·tx + 64·j of dQ. A tile comes while the one before
+/* Computes dQ of a tile. Thread (tx, ty) has queries ty + 16·i, keys tx + 16·j and columns 4·tx + 64·j of dQ. A tile comes while the one before
  * it is worked on. */
 template <int D, bool EXACT, int I, int J> LS_DEVICE void queries_tile(const ls_cuda_attention &a) {
     enum { THREADS = LS_CUDA_ATTENTION_BACKWARD_THREADS, BQ = 16 * I, BK = 16 * J, S = D + 4, SP = BK + 8 };
@@ -422,7 +420,7 @@ LS_KERNEL_ALONE(attention_queries_wide, ls_cuda_attention, LS_CUDA_ATTENTION_BAC
     queries_tile<256, false, 2, 2>(a);
 }
 
-/* BQ queries of a head and their gradients with what is known of them, S apart. */
+/* Loads BQ queries of a head, their dO and their statistics, rows S apart. */
 template <int D, int BQ, int S, int THREADS>
 LS_DEVICE void load_queries(const ls_cuda_attention &a, const head_place &p, float *to, uint32_t head, int first) {
     load_rows<D, BQ, S, THREADS>(a, to, p.part->q, p.sequence, head, first, a.T);
@@ -436,7 +434,7 @@ LS_DEVICE void load_queries(const ls_cuda_attention &a, const head_place &p, flo
     }
 }
 
-/* Thread (tx, ty) has keys ty + 16·i, queries tx + 16·j and columns 4·tx + 64·j of dK and dV. Where there is room for two
+/* Computes dK and dV of a tile. Thread (tx, ty) has keys ty + 16·i, queries tx + 16·j and columns 4·tx + 64·j of dK and dV. Where there is room for two
  * TILES of queries, one comes while the other is worked on. */
 template <int D, bool EXACT, int I, int J, int TILES> LS_DEVICE void keys_tile(const ls_cuda_attention &a) {
     enum { THREADS = LS_CUDA_ATTENTION_BACKWARD_THREADS, BK = 16 * I, BQ = 16 * J, S = D + 4, SP = BQ + 8 };
@@ -541,7 +539,7 @@ template <class T> LS_DEVICE float score_of(const ls_cuda_attention &a, const fl
     return s;
 }
 
-/* The largest of all threads' numbers, in every thread. */
+/* Returns the largest number of the block to all its threads. */
 LS_DEVICE float max_of_block(float x, float *space) {
     for (int mask = 16; mask > 0; mask /= 2) x = max_of(x, __shfl_xor_sync(~0u, x, mask));
     if (threadIdx.x % 32 == 0) space[threadIdx.x / 32] = x;
@@ -550,7 +548,7 @@ LS_DEVICE float max_of_block(float x, float *space) {
     return x;
 }
 
-/* Shared memory: the query's numbers, one for each warp, then the weights of all keys. */
+/* Computes one query of a head. Shared memory: the query, a number for each warp, then the weights of all keys. */
 template <class T> LS_DEVICE void forward_few(const ls_cuda_attention &a) {
     enum { THREADS = LS_CUDA_ATTENTION_FEW_THREADS };
     LS_SHARED(float, shared);

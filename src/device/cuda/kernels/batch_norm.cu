@@ -10,8 +10,6 @@
 /* ReLU's gradient, by its result. */
 LS_DEVICE float behind_relu(float dy, float y) { return y <= 0.0f ? 0.0f : dy; }
 
-/* ---- sums -------------------------------------------------------------------------------------------------------- */
-
 /* Where the chain of this thread begins, and the statistics of its image. */
 struct chain_place {
     bool is_there;
@@ -25,8 +23,7 @@ struct chain_place {
     }
 };
 
-/* A chain goes on pixel by pixel, so that only loads under way make it fast: those of N pixels, while N others are
- * added. */
+/* Adds `count` pixels to a chain, one after another: N pixels are loaded while N others are added. */
 template <int N, class CHAIN> LS_DEVICE void follow(CHAIN &chain, size_t count) {
     typename CHAIN::number now[N], next[N];
     const size_t whole = count / N * N;
@@ -146,8 +143,6 @@ LS_KERNEL(batch_norm_stats, ls_cuda_batch_norm, LS_CUDA_BATCH_NORM_THREADS) {
         make_rstd(a, at, a.sums[at]);
 }
 
-/* ---- maps -------------------------------------------------------------------------------------------------------- */
-
 /* V neighbouring channels. */
 template <int V> struct channels {
     float x[V];
@@ -186,7 +181,7 @@ template <int V> struct map_place {
     }
 };
 
-/* All loads of a thread come before its stores of the same numbers, so outputs may be inputs. */
+/* Computes y of a part of an image. A thread loads before it stores the same numbers, so outputs may be inputs. */
 template <int V, bool RESIDUAL> LS_DEVICE void apply_map(const ls_cuda_batch_norm &a) {
     map_place<V> p;
     p.find(a);

@@ -210,8 +210,7 @@ LS_KERNEL_ALONE(conv_nn_odd, ls_cuda_gemm_gather, narrow::THREADS) { conv_nn<nar
 LS_KERNEL_ALONE(conv_nt_odd, ls_cuda_gemm_gather, narrow::THREADS) { conv_nt<narrow, false>(a); }
 LS_KERNEL_ALONE(conv_tn_odd, ls_cuda_gemm_gather, narrow::THREADS) { conv_tn<narrow, false>(a); }
 
-/* Where few channels make a product of few columns and many k, finding numbers would take longer than multiplying them:
- * a gradient's patches are written down first. */
+/* Writes the patches as a matrix (im2col). For a GEMM with few columns and many k, computing addresses would take longer than multiplying. */
 LS_KERNEL(conv_unfold, ls_cuda_unfold, LS_CUDA_GEMM_UNFOLD_THREADS) {
     const uint32_t width = a.width.divisor, step = gridDim.x * LS_CUDA_GEMM_UNFOLD_THREADS;
     /* A block's rows are beside each other; numbers of 31 bits are counted within them. */

@@ -37,7 +37,7 @@ LS_KERNEL(round, ls_cuda_convert, LS_CUDA_PACK_THREADS) {
         round_elems<f16>(a);
 }
 
-/* blockIdx.y is a row, or the first of those that a block goes through. */
+/* Copies rows as words of type T; blockIdx.y is the first row of a block. */
 template <class T> LS_DEVICE void copy_words(const ls_cuda_copy_rows &a) {
     enum { AT_ONCE = 4 };
     const size_t step = (size_t)gridDim.x * blockDim.x;

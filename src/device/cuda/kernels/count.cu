@@ -7,7 +7,7 @@
 
 LS_DEVICE uint32_t magnitude(float x) { return __float_as_uint(x) & 0x7FFFFFFFu; }
 
-/* One addition for each block: `space` has a number for each warp. */
+/* Adds the counts of a block's threads to *out by one atomic; `space` has a number for each warp. */
 LS_DEVICE void add_block(unsigned long long *out, uint32_t count, uint32_t *space) {
 #pragma unroll
     for (int mask = 16; mask > 0; mask /= 2) count += __shfl_xor_sync(~0u, count, mask);
@@ -19,7 +19,7 @@ LS_DEVICE void add_block(unsigned long long *out, uint32_t count, uint32_t *spac
     if (sum) atomicAdd(out, sum);
 }
 
-/* A thread sees fewer than 2^32 elements. */
+/* Counts in 32 bits per thread, which sees fewer than 2^32 elements. */
 LS_KERNEL(count, ls_cuda_count, LS_CUDA_PACK_THREADS) {
     __shared__ uint32_t space[LS_CUDA_COUNTS][LS_CUDA_PACK_THREADS / 32];
     uint32_t counts[LS_CUDA_COUNTS] = {0, 0, 0, 0};
@@ -60,8 +60,6 @@ LS_KERNEL(difference, ls_cuda_difference, LS_CUDA_PACK_THREADS) {
     add_block(a.lost, lost, space);
 }
 
-/* ---- the first that is not finite -------------------------------------------------------------------------------- */
-
 LS_DEVICE bool is_bad(float x) { return magnitude(x) >= INFINITY_BITS; }
 
 template <class T> LS_DEVICE void find(const ls_cuda_find &a) {
@@ -80,9 +78,7 @@ LS_KERNEL(find_bad, ls_cuda_find, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.dtype, T, { find<T>(a); });
 }
 
-/* ---- losses and right answers ------------------------------------------------------------------------------------ */
-
-/* In multiples of 2^−24, wrapping; what is not finite or not below 2^31 is counted apart (numerics/exact_sum.h). */
+/* Adds losses in multiples of 2^−24, wrapping; those not finite or not below 2^31 count as bad (numerics/exact_sum.h). */
 LS_KERNEL(add_losses, ls_cuda_losses, LS_CUDA_PACK_THREADS) {
     __shared__ unsigned long long sums[3];
     if (threadIdx.x < 3) sums[threadIdx.x] = 0;
@@ -104,7 +100,7 @@ LS_KERNEL(add_losses, ls_cuda_losses, LS_CUDA_PACK_THREADS) {
     if (threadIdx.x < 3 && sums[threadIdx.x]) atomicAdd(a.sum + threadIdx.x, sums[threadIdx.x]);
 }
 
-/* A warp has a row. Every lane begins with column 0, so a NaN there stays the largest. */
+/* Checks a row per warp. Every lane begins with column 0, so that a NaN there stays the largest. */
 LS_KERNEL(count_right, ls_cuda_right, LS_CUDA_PACK_THREADS) {
     __shared__ uint32_t space[LS_CUDA_PACK_THREADS / 32];
     const size_t warps = (size_t)gridDim.x * (blockDim.x / 32);

@@ -29,9 +29,7 @@ LS_KERNEL(embed_forward, ls_cuda_embed, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.token_dtype, T, { embed_rows<T>(a); });
 }
 
-/* ---- rotation ---------------------------------------------------------------------------------------------------- */
-
-/* Both halves of a pair are loaded before either is stored, so y may be x. −(b·sin) is b·(−sin). */
+/* Rotates pairs. Both halves are loaded before either is stored, so y may be x. −(b·sin) is b·(−sin). */
 template <int W, class T> LS_DEVICE void rotate(const ls_cuda_rope &a) {
     const uint32_t count = (uint32_t)a.rows * a.units.divisor; /* the host sees to it that they are few */
     for (uint32_t n = blockIdx.x * blockDim.x + threadIdx.x; n < count; n += gridDim.x * blockDim.x) {

@@ -1,9 +1,9 @@
 /* embed_grad.cu: the gradient of the token table (docs/reference/arithmetic.md, "Sums over tokens").
  *
- * Rows of dy are sorted by id, digit after digit from the lowest; a pass keeps the order of equal digits: it counts the
- * digits of each tile of rows, adds the counts up over digits and tiles, and puts every row where its digit, tile and
- * number among its equals say. Integers alone, so atomics change nothing. Then a warp takes each id at its first row; an id
- * with many rows is put on a list, in any order, and the groups of such an id are summed by the warps of a block. */
+ * Rows of dy are sorted by id with a stable radix sort, from the lowest digit: sort_count counts the digits of each tile of
+ * rows, sort_scan computes the prefix sums over digits and tiles, sort_scatter moves every row to its place. Atomics are on
+ * integers only, so their order does not matter. Then a warp sums each id, from its first row on; an id with many rows goes
+ * to a list, in any order, and the warps of a block sum the groups of such an id. */
 #include "device/cuda/args/embed_grad.h"
 #include "device/cuda/common/list.cuh"
 #include "device/cuda/common/tree.cuh"
@@ -28,7 +28,7 @@ LS_KERNEL(sort_count, ls_cuda_sort, LS_CUDA_SORT_THREADS) {
         a.counts[d * (uint64_t)a.tiles + blockIdx.x] = count[d];
 }
 
-/* Each count becomes the sum of those before it. One block; a thread has neighbours. */
+/* Replaces each count by the sum of those before it. One block; a thread has consecutive counts. */
 LS_KERNEL(sort_scan, ls_cuda_sort, LS_CUDA_SCAN_THREADS) {
     __shared__ uint32_t sums[LS_CUDA_SCAN_THREADS];
     const uint64_t n = (uint64_t)LS_CUDA_SORT_DIGITS * a.tiles, each = (n + blockDim.x - 1) / blockDim.x;
@@ -52,7 +52,7 @@ LS_KERNEL(sort_scan, ls_cuda_sort, LS_CUDA_SCAN_THREADS) {
     }
 }
 
-/* Warp w of a tile has rows w·256 … w·256 + 255, 32 at a time. */
+/* Moves the rows of a tile to their places. Warp w has rows w·256 … w·256 + 255, 32 at a time. */
 LS_KERNEL(sort_scatter, ls_cuda_sort, LS_CUDA_SORT_THREADS) {
     enum { WARPS = LS_CUDA_SORT_THREADS / 32 };
     __shared__ uint32_t place[WARPS][LS_CUDA_SORT_DIGITS], lanes[WARPS][LS_CUDA_SORT_DIGITS];
@@ -101,7 +101,7 @@ LS_KERNEL(sort_scatter, ls_cuda_sort, LS_CUDA_SORT_THREADS) {
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
-/* The smallest of 32 lanes. */
+/* Returns the smallest number of a warp to all its lanes. */
 LS_DEVICE uint32_t least(uint32_t x) {
 #pragma unroll
     for (int mask = 16; mask > 0; mask /= 2) {
@@ -111,7 +111,7 @@ LS_DEVICE uint32_t least(uint32_t x) {
     return x;
 }
 
-/* The group from `low` on that has a row, and where it ends. */
+/* Returns the group from `low` on that has the row. */
 LS_DEVICE int group_of(const ls_cuda_token_grad &a, uint64_t row, int low) {
     int high = a.groups - 1;
     while (low < high) {
@@ -134,7 +134,7 @@ LS_DEVICE next_rows look_ahead(const ls_cuda_token_grad &a, uint32_t i) {
     return at < a.n ? next_rows{a.keys[at], a.order[at]} : next_rows{a.places, 0};
 }
 
-/* Goes on with the sum over the first n rows ahead. */
+/* Continues the sum with the first n of the 32 rows ahead. */
 template <int W, int AT_ONCE>
 LS_DEVICE void add_rows(const ls_cuda_token_grad &a, const next_rows &ahead, uint32_t n, size_t c, pack<W> &sum) {
     for (uint32_t first = 0; first < n; first += AT_ONCE) {
@@ -150,7 +150,8 @@ LS_DEVICE void add_rows(const ls_cuda_token_grad &a, const next_rows &ahead, uin
     }
 }
 
-/* The id whose first row is at i of the sorted order. The row of the table is asked for before it is needed. */
+/* Sums the rows of the id whose first row is at i of the sorted order, and adds them to its row of the table, which is loaded
+ * early. */
 template <int W, int LEVELS>
 LS_DEVICE void add_id(const ls_cuda_token_grad &a, uint32_t i, next_rows ahead, uint32_t key, size_t c) {
     const pack<W> nothing = map(pack<W>(), [](float) { return -0.0f; });
@@ -178,7 +179,7 @@ LS_DEVICE void add_id(const ls_cuda_token_grad &a, uint32_t i, next_rows ahead, 
     if (c < a.C) store_pack<W>(to, a.accumulate ? t.sum : add(t.sum, old));
 }
 
-/* A warp for each place of the sorted order; those where no id begins have nothing to do. */
+/* Runs a warp for each place of the sorted order; warps where no id begins return. */
 template <int LEVELS> LS_DEVICE void sum_ids(const ls_cuda_token_grad &a) {
     const uint64_t i = (uint64_t)blockIdx.x * (LS_CUDA_TOKEN_GRAD_THREADS / 32) + threadIdx.x / 32;
     if (i >= a.n) return;
@@ -196,13 +197,13 @@ template <int LEVELS> LS_DEVICE void sum_ids(const ls_cuda_token_grad &a) {
     }
 }
 
-/* Few groups leave registers for more warps. */
+/* Sums ids with up to 2^LS_CUDA_FEW_LEVELS groups, for which registers remain for more warps; token_grad_many any number. */
 LS_KERNEL_MANY(token_grad, ls_cuda_token_grad, LS_CUDA_TOKEN_GRAD_THREADS, 4) { sum_ids<LS_CUDA_FEW_LEVELS>(a); }
 LS_KERNEL(token_grad_many, ls_cuda_token_grad, LS_CUDA_TOKEN_GRAD_THREADS) { sum_ids<12>(a); }
 
 /* ---- ids with many rows ------------------------------------------------------------------------------------------ */
 
-/* The first place from `low` on, or `high`, whose number is not below a bound. */
+/* Returns the first place from `low` on whose number is not below `bound`, or `high`. */
 LS_DEVICE uint32_t place_of(const uint32_t *numbers, uint32_t low, uint32_t high, uint64_t bound) {
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
@@ -214,7 +215,7 @@ LS_DEVICE uint32_t place_of(const uint32_t *numbers, uint32_t low, uint32_t high
     return low;
 }
 
-/* Goes on with the sum over places i … end − 1 of the sorted order; those of the next rows come while these are added. */
+/* Continues the sum over places i … end − 1 of the sorted order; the next row numbers are loaded while these are added. */
 template <int W>
 LS_DEVICE pack<W> add_places(const ls_cuda_token_grad &a, uint32_t i, uint32_t end, size_t c, pack<W> sum) {
     next_rows ahead = look_ahead(a, i);
@@ -261,7 +262,7 @@ template <int W> LS_DEVICE void sum_long(const ls_cuda_token_grad &a, void *spac
     }
 }
 
-/* The ids of the list; a warp has a group. */
+/* Sums the ids of the list, one per block; each warp has a group. */
 LS_KERNEL_MANY(token_grad_long, ls_cuda_token_grad, 32 * LS_CUDA_TOKEN_LONG_WARPS, 2) {
     __shared__ float4 space[LS_CUDA_TOKEN_LONG_WARPS * 32];
     a.aligned ? sum_long<4>(a, space) : sum_long<1>(a, space);

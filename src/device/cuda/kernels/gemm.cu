@@ -25,11 +25,9 @@ LS_KERNEL_MANY(gemm_tn_flat, ls_cuda_gemm, flat::THREADS, LS_CUDA_GEMM_FLAT_TOGE
 LS_KERNEL_ALONE(gemm_tn_small, ls_cuda_gemm, small::THREADS) { gemm_tn<small>(a); }
 LS_KERNEL(gemm_tn_tiny, ls_cuda_gemm, tiny::THREADS) { gemm_tn<tiny>(a); }
 
-/* Gradients behind a head whose vocabulary is odd: A is that of the logits, of which no row is aligned. */
+/* Computes gradients behind a head with an odd vocabulary: A is the gradient of the logits, whose rows are not aligned. */
 LS_KERNEL_MANY(gemm_nn_odd, ls_cuda_gemm, flat::THREADS, LS_CUDA_GEMM_FLAT_TOGETHER) { gemm_nn<flat, false>(a); }
 LS_KERNEL_MANY(gemm_tn_odd, ls_cuda_gemm, flat::THREADS, LS_CUDA_GEMM_FLAT_TOGETHER) { gemm_tn<flat, false>(a); }
-
-/* ---- few rows ---------------------------------------------------------------------------------------------------- */
 
 /* For generation: B goes by once and is what takes the time. A thread has a column of C and all M rows; many steps of B
  * are under way. Of form NT a step is [column][k], else [k][column]. A block makes one slice; slices of several are
@@ -118,16 +116,13 @@ LS_KERNEL(gemm_nn_rows, ls_cuda_gemm, LS_CUDA_GEMM_THIN_N) { gemm_thin<false, LS
 LS_KERNEL(gemm_nt_row, ls_cuda_gemm, LS_CUDA_GEMM_THIN_N) { gemm_thin<true, 1>(a); }
 LS_KERNEL(gemm_nt_rows, ls_cuda_gemm, LS_CUDA_GEMM_THIN_N) { gemm_thin<true, LS_CUDA_GEMM_THIN_M>(a); }
 
-/* ---- slices that were made apart --------------------------------------------------------------------------------- */
-
 enum { LEVELS = 7 }; /* of the tree over up to 64 slices */
 
 LS_DEVICE float4 plus(float4 a, float4 b) { return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w); }
 
 template <bool VECTOR> LS_DEVICE float4 part_at(const float *p) { return VECTOR ? load4(p) : make_float4(*p, 0, 0, 0); }
 
-/* The sum of 2^LEVEL slices, `part` numbers apart. All are read before the first is added: a thread that waits for each
- * leaves most of the memory's rate unused. */
+/* Returns the sum of 2^LEVEL slices, `part` numbers apart. Loads all before it adds, to use the memory bandwidth. */
 template <bool VECTOR, int LEVEL> LS_DEVICE float4 node_of(const float *at, size_t part) {
     float4 x[1 << LEVEL];
     LS_UNROLL for (int i = 0; i < 1 << LEVEL; i++) x[i] = part_at<VECTOR>(at + i * part);
@@ -136,8 +131,7 @@ template <bool VECTOR, int LEVEL> LS_DEVICE float4 node_of(const float *at, size
     return x[0];
 }
 
-/* Of neighbours of one row: a sum of 2^l slices waits in wait[l]; indices are known to the compiler, so these are
- * registers. */
+/* Returns the tree over all slices. A sum of 2^l slices waits in wait[l]; indices are constants, so these are registers. */
 template <bool VECTOR> LS_DEVICE float4 tree_of(const ls_cuda_gemm &g, size_t at) {
     enum { TOGETHER = 3 }; /* the level of nodes that are read at once */
     float4 wait[LEVELS];

@@ -30,12 +30,12 @@ LS_DEVICE size_t grid_row_at(const ls_cuda_grid_rows &g, uint32_t row) {
     return i * g.step0 + (q - i * g.n1.divisor) * g.step1 + (row - q * g.n2.divisor) * g.step2;
 }
 
-/* Where this block begins. */
+/* Returns the first k of this block. */
 LS_DEVICE size_t first_k(const ls_cuda_gemm &g) { return g.bounds[g.parts ? blockIdx.z : 0]; }
 
 /* ---- readers ----------------------------------------------------------------------------------------------------- */
 
-/* Where k of a step of so many lines begins. */
+/* Returns the offset of k in the shared memory of a step of LINES lines. */
 template <int LINES> LS_DEVICE constexpr int k_at(int k) { return k * LINES + k / 4 * LS_CUDA_GEMM_GAP; }
 
 template <int LINES, int THREADS> struct lines_along_k {
@@ -245,7 +245,7 @@ template <class S> struct waiting_sums {
 
 /* ---- C ----------------------------------------------------------------------------------------------------------- */
 
-/* What comes behind the tree, in its order. */
+/* Applies the epilogue to a sum: siblings, then the bias. */
 LS_DEVICE float finished(const ls_cuda_gemm &g, size_t row, size_t column, float x) {
     for (int s = 0; s < g.siblings; s++) x = g.sibling[s][row * g.ldsibling + column] + x;
     return g.bias ? x + g.bias[column] : x;
@@ -263,7 +263,7 @@ template <class T> LS_DEVICE void store_some(T *to, float4 x, int count, bool is
     if (count > 3) store(to + 3, x.w);
 }
 
-/* Up to four neighbours of a row, of which `count` are there. */
+/* Applies the epilogue to `count` of four neighbours of a row, and stores them. */
 LS_DEVICE void finish_quad(const ls_cuda_gemm &g, size_t row, size_t column, float4 x, int count) {
     if (g.siblings || g.bias) {
         if (count > 0) x.x = finished(g, row, column, x.x);
@@ -288,7 +288,7 @@ template <class S> struct tile_half {
     }
 };
 
-/* A tile of fp32 with nothing but a bias behind the tree goes straight to memory. */
+/* Stores an fp32 tile whose epilogue is at most a bias straight to global memory. */
 template <bool VECTOR, class S>
 LS_DEVICE void write_plain(const ls_cuda_gemm &g, const chains<S> &c, float *to, size_t ld, const float *bias, size_t m0,
                            size_t n0) {
@@ -373,7 +373,7 @@ LS_DEVICE void continue_from_c(const ls_cuda_gemm &g, chains<S> &c, float4 *shar
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
-/* The tile of this block: in bands of rows, so that blocks that run together share operands. */
+/* Finds the tile of this block: in bands of rows, so that blocks that run together share operands in L2. */
 template <class S> LS_DEVICE void find_tile(const ls_cuda_gemm &g, size_t &m0, size_t &n0) {
     uint32_t band_tiles = LS_CUDA_GEMM_BAND * g.tiles_n, band = blockIdx.x / band_tiles, at = blockIdx.x % band_tiles;
     uint32_t first = band * LS_CUDA_GEMM_BAND, rows = min((uint32_t)LS_CUDA_GEMM_BAND, g.tiles_m - first);
@@ -492,7 +492,7 @@ template <class S, class A, class B> LS_DEVICE void multiply(const ls_cuda_gemm 
     write_tile(g, c, (float4 *)shared, m0, n0);
 }
 
-/* By what reads A and B. */
+/* Computes the tile of this block with A and B, the readers of the operands. */
 template <class S, class A, class B> LS_DEVICE void gemm(const ls_cuda_gemm &g) {
     size_t m0, n0;
     find_tile<S>(g, m0, n0);

@@ -1,8 +1,8 @@
 /* hash.cu: XXH3 with 128 bits (github.com/Cyan4973/xxHash, doc/xxhash_spec.md).
  *
- * Of more than 240 bytes XXH3 adds 16 stripes of 64 bytes to eight accumulators, scrambles these, and goes on with the next 16. What the
- * stripes add does not depend on the accumulators; so all threads make the sums of 1024 bytes each, side by side, and
- * eight threads then add and scramble. Up to 240 bytes have rules of their own, which one thread follows. */
+ * For more than 240 bytes XXH3 adds 16 stripes of 64 bytes to eight accumulators, scrambles these, and continues with the next 16. The
+ * sums of stripes do not depend on the accumulators, so all threads compute those of 1024 bytes each in parallel, and eight
+ * threads then add and scramble. Up to 240 bytes have rules of their own, which one thread follows. */
 #include "device/cuda/args/hash.h"
 #include "device/cuda/common/base.cuh"
 
@@ -34,7 +34,7 @@ struct hash128 {
     u64 lo, hi;
 };
 
-/* XXH3's own. */
+/* The secret of XXH3. */
 alignas(8) static __device__ const unsigned char secret[192] = {
     0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe, 0x7c, 0x01, 0x81, 0x2c, 0xf7, 0x21, 0xad, 0x1c, 0xde, 0xd4,
     0x6d, 0xe9, 0x83, 0x90, 0x97, 0xdb, 0x72, 0x40, 0xa4, 0xa4, 0xb7, 0xb3, 0x67, 0x1f, 0xcb, 0x79, 0xe6, 0x4e,
@@ -51,7 +51,7 @@ alignas(8) static __device__ const unsigned char secret[192] = {
 static __device__ const u64 start[LANES] = {
     0xC2B2AE3Dull, PRIME64_1, PRIME64_2, PRIME64_3, PRIME64_4, PRIME32_2, 0x27D4EB2F165667C5ull, PRIME32_1};
 
-/* Eight bytes, the lowest first. */
+/* Reads eight bytes, little-endian. */
 template <int ALIGN> LS_DEVICE u64 read(const unsigned char *p) {
     if (ALIGN == 8) return *(const u64 *)p;
     if (ALIGN == 4) return *(const uint32_t *)p | (u64) * (const uint32_t *)(p + 4) << 32;
@@ -61,7 +61,7 @@ template <int ALIGN> LS_DEVICE u64 read(const unsigned char *p) {
     return x;
 }
 
-/* What a stripe adds to the accumulators: `own` to that of this lane, the data itself to that of its neighbour. */
+/* Returns what a stripe adds to this lane's accumulator; to its neighbour's it adds the data itself. */
 LS_DEVICE u64 own_sum(u64 data, u64 key) {
     u64 mixed = data ^ key;
     return (mixed & 0xFFFFFFFFull) * (mixed >> 32);
@@ -69,8 +69,7 @@ LS_DEVICE u64 own_sum(u64 data, u64 key) {
 
 /* ---- more than 240 bytes ----------------------------------------------------------------------------------------- */
 
-/* Sums of the stripes of each 1024 bytes: eight threads take 1024 bytes, thread i the bytes 8i … 8i + 7 of every
- * stripe. */
+/* Sums the stripes of each 1024 bytes, with eight threads: thread i takes the bytes 8i … 8i + 7 of every stripe. */
 template <int ALIGN>
 LS_DEVICE void sum_blocks(const unsigned char *x, unsigned blocks, unsigned last_stripes, u64 (*sums)[LANES],
                           unsigned thread, unsigned threads) {
@@ -108,7 +107,8 @@ LS_DEVICE u64 merge(const u64 *acc, int key, u64 start) {
     return avalanche(h);
 }
 
-/* `threads` threads do it together and sync() with each other; `sums` has room for so many blocks. All get the hash. */
+/* Returns the hash of n > 240 bytes to all of `threads` threads, which compute it together and call sync() to synchronize;
+ * `sums` has room for `room` blocks. */
 template <class S>
 LS_DEVICE hash128 hash_long(const unsigned char *x, size_t n, int align, u64 (*sums)[LANES], unsigned room, u64 *acc,
                             unsigned thread, unsigned threads, const S &sync) {
@@ -146,7 +146,7 @@ LS_DEVICE u64 read8(const unsigned char *p) { return read<1>(p); }
 LS_DEVICE uint32_t read4(const unsigned char *p) {
     return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
-/* Two keys of the secret. */
+/* Returns the xor of two keys of the secret. */
 LS_DEVICE u64 flip(int key) { return read8(secret + key) ^ read8(secret + key + 8); }
 
 LS_DEVICE u64 swap8(u64 x) {
@@ -155,7 +155,7 @@ LS_DEVICE u64 swap8(u64 x) {
     return x << 32 | x >> 32;
 }
 
-/* The older XXH64's. */
+/* Mixes as the older XXH64 does. */
 LS_DEVICE u64 avalanche64(u64 h) {
     h = (h ^ h >> 33) * PRIME64_2;
     h = (h ^ h >> 29) * PRIME64_3;
@@ -219,7 +219,7 @@ LS_DEVICE hash128 hash_short(const unsigned char *x, unsigned n) {
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
-/* A block has a piece. */
+/* Hashes a piece per block of threads. */
 LS_KERNEL(hash_pieces, ls_cuda_hash, LS_CUDA_HASH_THREADS) {
     __shared__ u64 sums[BLOCKS][LANES], accumulators[LANES];
     const size_t begin = (size_t)blockIdx.x * a.piece, left = a.bytes - begin, n = left < a.piece ? left : a.piece;
@@ -234,7 +234,7 @@ LS_KERNEL(hash_pieces, ls_cuda_hash, LS_CUDA_HASH_THREADS) {
     a.out[2 * (size_t)blockIdx.x + 1] = a.canonical ? swap8(h.lo) : h.hi;
 }
 
-/* A warp has a block of elements. Every NaN is one NaN. */
+/* Loads a block of elements as fp32 patterns by one warp; every NaN becomes one NaN. */
 template <class T> LS_DEVICE void load_block(const T *x, unsigned n, uint32_t *to) {
     for (unsigned i = threadIdx.x % 32; i < n; i += 32) {
         const uint32_t bits = __float_as_uint(load(x + i));

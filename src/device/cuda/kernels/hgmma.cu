@@ -1,15 +1,15 @@
-/* hgmma.cu: matrix products with the unit hgmma (docs/reference/arithmetic.md, "Matrix units") at the speed of the tensor cores of
+/* hgmma.cu: GEMMs of the matrix unit hgmma (docs/reference/arithmetic.md, "Matrix units") at the speed of the tensor cores of
  * compute capability 9.0, for operands that TMA can load; hgmma_any.cu has the rest.
  *
- *     shared memory | steps of A | steps of B | numbers of C on their way out | barriers |
+ *     shared memory | steps of A | steps of B | output buffers of C | barriers |
  *
- * Who has multiplied a tile also stores it. */
+ * The warpgroup that multiplies a tile also stores it. */
 #include "device/cuda/kernels/hgmma.cuh"
 
 #ifdef LS_HAS_WGMMA
 
-/* Tiles of 256 columns, of any slices: a sum that waits for the next slice does so in registers and in shared memory, most of it where the tile goes
- * out later. So two slices never go to memory and back. */
+/* Tiles of 256 columns, with any number of slices: the sums of a slice are held for the next slice in registers and in shared memory, mostly in the
+ * output buffers, which are free until then. So the sums of two slices do not go through global memory. */
 template <int TA, int TB, bool IS_F16, class S> struct held_tiles {
     typedef hgmma_part<LS_CUDA_HGMMA_HELD_N> part_type;
     enum { COUNT = part_type::COUNT, HELD = LS_CUDA_HGMMA_HELD, STAGED = S::STAGED * LS_CUDA_HGMMA_STAGED_BYTES / 512, PACKS = (COUNT - HELD) / 4 };
@@ -20,16 +20,16 @@ template <int TA, int TB, bool IS_F16, class S> struct held_tiles {
     S &s;
     part_type part;
     typename part_type::sums d;
-    float held[HELD]; /* of the first slice; the rest waits in shared memory */
+    float held[HELD]; /* sums of the first slice; the others are in shared memory */
     LS_DEVICE held_tiles(const ls_cuda_hgmma &args, S &shared) : a(args), s(shared), part(args) {}
 
-    /* Where the rest waits, by fours: what the tile's way out has room for, and some behind all of it. */
+    /* Returns the place in shared memory of four held sums: in the output buffers or, for the last ones, behind all else. */
     LS_DEVICE float4 *rest(int q) const {
         const int thread = (int)found_again(threadIdx.x) - 128, warp = thread / 32, lane = thread % 32;
         float4 *behind = (float4 *)(&s + 1) + warp * (PACKS - STAGED) * 32 + lane - STAGED * 32;
         return (q < STAGED ? (float4 *)s.staged[warp] + lane : behind) + q * 32;
     }
-    /* TMA has read the previous content. */
+    /* Waits until TMA has read the output buffers. */
     LS_DEVICE void free_rest() const {
         if (part.thread % 32 == 0) stores_read<0>();
         __syncwarp();
@@ -76,7 +76,7 @@ template <int TA, int TB, bool IS_F16, class S> struct held_tiles {
         LS_UNROLL for (int q = 0; q < PACKS; q++) *rest(q) = __ldcg(set + (HELD / 4 + q) * THREADS);
     }
 
-    /* As waiting_sums::end_slice; a sum that waits for its neighbour is held, that of two and more waits in memory. */
+    /* Ends a slice: adds it to the tree. The sum of one slice is held for its neighbour; sums of two or more go to global memory. */
     LS_DEVICE void end_slice(int s, int slices) {
         float *sets = a.g.far + (size_t)blockIdx.x * a.g.far_levels * (BM * LS_CUDA_HGMMA_HELD_N);
         const unsigned complete = s + 1 == slices ? (unsigned)s : (unsigned)s & ~((unsigned)s + 1);

@@ -24,7 +24,7 @@ struct act_shared {
     uint64_t full[STAGES], empty[STAGES], is_made[CONSUMERS], is_taken[CONSUMERS];
 };
 
-/* Where eight neighbours of a row are: pieces of 16 bytes are exchanged, as accesses that go down the rows need it. */
+/* Returns the place of eight neighbours of a row: pieces of 16 bytes are swizzled against bank conflicts down the rows. */
 LS_DEVICE uint16_t *piece_at(act_shared &s, int half, int row, int piece) {
     return s.made[half] + row * BN + (piece ^ (row & 7)) * 8;
 }
@@ -63,7 +63,7 @@ template <bool IS_F16> LS_DEVICE void widen(uint4 from, float *x) {
         x[2 * i + 1] = IS_F16 ? plain_from_f16((uint16_t)(pair[i] >> 16)) : __uint_as_float(pair[i] & 0xFFFF0000u);
     }
 }
-/* Nobody reads it again soon. */
+/* Stores 16 bytes with an evict-first hint, because no kernel reads them soon. */
 LS_DEVICE void store(void *to, size_t at, uint4 x) { __stcs((uint4 *)((uint16_t *)to + at), x); }
 template <bool IS_F16> LS_DEVICE uint4 rounded(const float *x) {
     return make_uint4(pair_of<IS_F16>(x[0], x[1]), pair_of<IS_F16>(x[2], x[3]), pair_of<IS_F16>(x[4], x[5]), pair_of<IS_F16>(x[6], x[7]));
@@ -94,7 +94,7 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_numbers {
  * that turns with the same remainder by LINES have the same columns and row offsets that are known at compile time. */
 template <bool IS_F16, int END, bool HAS_Y> struct act_end {
     enum { LINES = PIECES / 8, EIGHTS = ENDERS * 4, ROWS = EIGHTS / LINES };
-    /* While the turns of a batch are worked on, the numbers of the next are on their way. */
+    /* While the turns of a batch are computed, the numbers of the next are loaded. */
     enum { READS = END != LS_CUDA_HGMMA_GELU, BATCH = !READS ? HALF_TURNS : END == LS_CUDA_HGMMA_GATED_GRAD ? 1 : IS_F16 ? 2 : 4 };
     enum { BESIDE = END == LS_CUDA_HGMMA_GELU ? 2 : 1 }; /* turns, as far as registers go */
     static_assert(PIECES % 8 == 0 && EIGHTS % LINES == 1, "how lines are handed out");
@@ -121,7 +121,7 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
     }
     LS_DEVICE static int row_of(int thread, int k) { return (thread / 8 + k) / LINES; }
     LS_DEVICE static int column_of(int thread, int k) { return ((thread / 8 + k) % LINES * 8 + thread % 8) * 8; }
-    /* fp16, whose activations are computed, has no registers for them. */
+    /* For fp16, whose activations are computed, there are no registers for them. */
     LS_DEVICE int row_at(int k) const { return IS_F16 ? row_of((int)found_again((uint32_t)thread), k) : row[k]; }
     LS_DEVICE int column_at(int k) const { return IS_F16 ? column_of((int)found_again((uint32_t)thread), k) : column[k]; }
     LS_DEVICE static constexpr int rows_before(int turn) { return turn * ROWS + turn / LINES; }
@@ -137,7 +137,7 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
         }
         return t;
     }
-    /* WHOLE: all of the tile is in C, and nothing but the last turn has to look. */
+    /* WHOLE: all of the tile is in C, so only the last turn needs a test. */
     template <bool WHOLE> LS_DEVICE bool is_in(const tile &t, int half, int turn) const {
         if (WHOLE) return turn + 1 < HALF_TURNS || row_at(turn % LINES) + rows_before(turn) < HALF_ROWS;
         const int self = (int)found_again((uint32_t)thread), r = row_of(self, turn % LINES) + rows_before(turn);
@@ -171,7 +171,7 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
         LS_UNROLL for (int i = 0; i < COUNT; i++) any |= END == LS_CUDA_HGMMA_GATED_GRAD ? in[i].pre.x | in[i].up.x : in[i].pre.x;
         return any & nothing;
     }
-    /* N turns from `turn` on side by side: each waits for shared memory, several times, and others hide it. */
+    /* Computes N turns from `turn` on, interleaved, so that they overlap each other's shared memory latency. */
     template <int N> LS_DEVICE void end_pieces(const tile &t, int half, int turn, const numbers *in) const {
         uint4 made[N];
         size_t at[N];
@@ -224,7 +224,7 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
             end_turns<WHOLE, TURN + N, LAST>(t, half, in);
         }
     }
-    /* The next tile that this block ends, from piece `turn` on. */
+    /* Finds the next tile whose epilogue this block runs, from piece `turn` on. */
     LS_DEVICE bool find_tile(uint32_t &turn, tile &t) const {
         hgmma_piece p;
         while (find_piece(a, turn++, p)) {

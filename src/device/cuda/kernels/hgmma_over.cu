@@ -1,9 +1,9 @@
-/* hgmma_over.cu: products of hgmma.cu with 192 sums in each thread's registers:
+/* hgmma_over.cu: GEMMs as in hgmma.cu with 192 accumulators in each thread's registers:
  *
- * - two whole tiles of 128 × 192, of one slice each, or of two: a tile goes out while the next is multiplied, which pays where chains
- *   are short; with many steps a piece of it goes with every other;
- * - a tile of 256 × 192 of one slice, without bias, for which less goes through shared memory than tensor cores leave time for: it pays where
- *   chains are long. The last tiles may be cut. */
+ * - over: two whole tiles of 128 × 192, of one slice each or of two: the epilogue of a tile overlaps the mainloop of the next, which pays for
+ *   short chains; with many steps (spread) it stores a piece with every other step;
+ * - tall: a tile of 256 × 192 of one slice, without bias, which needs less shared memory bandwidth per multiply-add and pays for long chains. The
+ *   last tiles may be cut. */
 #include "device/cuda/kernels/hgmma.cuh"
 
 enum { OVER_N = LS_CUDA_HGMMA_OVER_N, TALL_M = LS_CUDA_HGMMA_TALL_M };
@@ -12,7 +12,7 @@ enum { OVER_N = LS_CUDA_HGMMA_OVER_N, TALL_M = LS_CUDA_HGMMA_TALL_M };
 
 static_assert(hgmma_part<OVER_N>::PIECES <= LS_CUDA_HGMMA_OVER_STEPS, "a step for each piece");
 
-/* Stores that come evenly leave more of shared memory to products. */
+/* Spreads stores evenly, which leaves more shared memory bandwidth to wgmma. */
 struct spread_part : hgmma_part<OVER_N> {
     enum { IS_SPREAD = true };
     LS_DEVICE spread_part(const ls_cuda_hgmma &args) : hgmma_part<OVER_N>(args) {}
@@ -43,9 +43,7 @@ template <int TA, int TB, int SLICES, class PART = hgmma_part<OVER_N>> LS_DEVICE
         multiply_turns<PART, TA, TB, SLICES, false>(a, s);
 }
 
-/* ---- 256 × 192 ------------------------------------------------------------------------------------------------------- */
-
-/* A warpgroup has 64 rows of the upper half and 64 of the lower, which goes where the sums of a second slice would. */
+/* A consumer warpgroup has 64 rows of the upper half and 64 of the lower, whose accumulators take the place of a second slice's. */
 template <int TA, int TB, bool IS_F16, class S> struct tall_tiles {
     typedef hgmma_part<OVER_N> part_type;
     const ls_cuda_hgmma &a;
@@ -75,14 +73,14 @@ template <int TA, int TB, bool IS_F16, class S> struct tall_tiles {
     LS_DEVICE void advance() {
         if (++stage == S::STAGES) stage = 0, phase ^= 1;
     }
-    /* Steps of piece `turn`; 0: there is none. */
+    /* Returns the steps of piece `turn`; 0 if there is none. */
     LS_DEVICE uint32_t count_of(uint32_t turn, int &is_begun) const {
         hgmma_piece p;
         if (!find_piece(a, found_again(turn), p)) return 0;
         is_begun = p.begin != 0;
         return min(p.end, hgmma_walk(a, hgmma_unit(a, p.unit, OVER_N, TALL_M).first, 0).left) - p.begin;
     }
-    /* What one piece needs is found again for the next: registers. */
+    /* Values of a piece are computed again for the next one, which saves registers. */
     LS_DEVICE void finish(const typename part_type::sums &d, const hgmma_unit &out) const {
         LS_UNROLL for (int q = 0; q < part_type::PIECES; q++) {
             const part_type self(a);

@@ -1,11 +1,11 @@
-/* loss.cu: softmax cross-entropy (docs/reference/arithmetic.md, "Softmax cross-entropy").
+/* loss.cu: softmax cross-entropy of fp32 logits (docs/reference/arithmetic.md, "Softmax cross-entropy").
  *
- * loss_rows: a block has rows, one after another, and keeps one in shared memory, so that z is read once: its logits, then
- * their exponentials. While the gradient of a row is written, the logits of the next come to where its numbers lay. A
- * block that adds up exponentials needs no memory: blocks begin at different times, so that others have it meanwhile.
+ * loss_rows: a block computes rows, one after another, and keeps one in shared memory, so that z is read once: its logits,
+ * then their exponentials. While the gradient of a row is written, the logits of the next are loaded to its place. A block
+ * that adds exponentials does not use DRAM, so blocks begin at different times and leave it to others meanwhile.
  *
- * The chains of sum16 are few, sixteen for each slice; so that they do not stand alone, the first warps add up one
- * stretch of every slice while the others raise the next:
+ * The chains of sum16 are few, sixteen for each slice, so they overlap other work: the first warps add one stretch of
+ * every slice while the other warps compute the exponentials of the next:
  *
  *     first warps         | add stretch 0 | add stretch 1 | …
  *     others   | exp of 0 | exp of 1      | exp of 2      | …
@@ -16,7 +16,7 @@
 enum { AT_ONCE = 4, PACKS_OF_A_STRETCH = 2, GRAD_PACKS = 2 }; /* of a thread */
 enum { LATER_BLOCKS = 33, LATER_CYCLES = 750 };
 
-/* visit(width, i, z of i … i + width − 1) for the columns of a row, counted from the first; `z` is where they begin. */
+/* Calls visit(width, i, z of i … i + width − 1) for columns begin … end − 1 of the row at z, W at a time. */
 template <int W, int LOADS, class F>
 LS_DEVICE void visit_packs(const float *z, uint32_t begin, uint32_t end, const F &visit) {
     const uint32_t step = blockDim.x * W;
@@ -31,7 +31,7 @@ LS_DEVICE void visit_packs(const float *z, uint32_t begin, uint32_t end, const F
     for (; i < end; i += step) visit(width<W>(), i, load_pack<W>(z + i));
 }
 
-/* LOADS packs of four, or twice as many single numbers, are under way at a time. */
+/* Calls visit() for all columns of the row: by four if they are aligned, the rest one by one. LOADS packs are in flight. */
 template <int LOADS, class F> LS_DEVICE void visit_row(const ls_cuda_loss &a, const float *z, const F &visit) {
     const uint32_t columns = (uint32_t)a.columns, whole = (uint32_t)a.whole; /* ids have 32 bits */
     visit_packs<4, LOADS>(z, 0, whole, visit);
@@ -44,8 +44,8 @@ template <int W> LS_DEVICE float most_of(float most, const pack<W> &x) {
     return most;
 }
 
-/* The largest number of the row at z, of which a thread has seen `most` at most. If it is a zero, which one is looked
- * for again. */
+/* Returns the largest number of the row at z to all threads; `most` is the largest that this thread saw. If it is a zero,
+ * reads the row again to find its sign. */
 LS_DEVICE float row_max(const ls_cuda_loss &a, const float *z, float most, float *space) {
     most = block_max(most, space);
     if (most != 0.0f) return most;
@@ -56,7 +56,7 @@ LS_DEVICE float row_max(const ls_cuda_loss &a, const float *z, float most, float
 }
 
 LS_DEVICE bool is_finite(float x) { return abs_of(x) < __uint_as_float(0x7F800000u); }
-/* e: the exponential. p − 0 is p, as no exponential is −0. */
+/* Returns the gradient from the exponential e. p − 0 is p, as no exponential is −0. */
 LS_DEVICE float dz_of(float e, float l, float g, bool is_target) {
     float p = __fdiv_rn(e, l);
     return (is_target ? p - 1.0f : p) * g;
@@ -64,24 +64,23 @@ LS_DEVICE float dz_of(float e, float l, float g, bool is_target) {
 
 /* ---- whole rows -------------------------------------------------------------------------------------------------- */
 
-/* Where slice i begins in the row, counted from the first column; the end of the last too. In shared memory, like the
- * row. */
+/* Fills ends[i], in shared memory, with the column of the row where slice i begins, and with the end of the last. */
 LS_DEVICE void copy_bounds(const ls_cuda_loss &a, uint32_t *ends) {
     for (size_t i = threadIdx.x; i <= a.slices; i += blockDim.x) ends[i] = (uint32_t)(size_at(a.bounds, i) - a.first);
 }
 
-/* e^x for x ≤ 0. */
+/* Returns e^x for x ≤ 0 that is not NaN. */
 LS_DEVICE float exp_number(float x) { return zero_if_below(exp_core(x), x, -0x1.5d589ep+6f); }
 
 #define TINY 0x1p-90f
 
-/* A row of which exponentials and sums are known. */
+/* What the gradient of a row needs. */
 struct loss_row {
     float m, l, inverse; /* the largest logit, the sum of exponentials, and 1 / l as it is rounded */
     uint32_t target;     /* its column */
 };
 
-/* Four logits from column i on; behind the last one −∞, whose exponential is 0. */
+/* Loads four logits from column i on; behind the last one −∞, whose exponential is 0. */
 LS_DEVICE pack<4> load_four(const ls_cuda_loss &a, const float *z, uint32_t i) {
     if (i < (uint32_t)a.whole) return load_pack<4>(z + i);
     pack<4> x;
@@ -90,15 +89,16 @@ LS_DEVICE pack<4> load_four(const ls_cuda_loss &a, const float *z, uint32_t i) {
     return x;
 }
 
-/* e / l of a row, with `inverse`, 1 / l as it is rounded. With a quotient that is one of the two neighbours of the true
- * one, a step with the exact remainder gives the rounded one (Markstein); the remainder is exact where e is not tiny. */
+/* Returns e / l, correctly rounded, by multiplications with inverse = 1 / l rounded. From a quotient that is one of the two
+ * neighbours of the true one, a step with the exact remainder gives the rounded one (Markstein); the remainder is exact
+ * unless e is tiny. */
 LS_DEVICE float quotient_of(float e, float l, float inverse) {
     float q = e * inverse;
     q = __fmaf_rn(__fmaf_rn(-q, l, e), inverse, q);
     return __fmaf_rn(__fmaf_rn(-q, l, e), inverse, q);
 }
 
-/* The same for an e below TINY, digit by digit: it is rare, and a division would take registers. */
+/* Returns e / l, correctly rounded, for an e below TINY, digit by digit: that is rare, and a division would take registers. */
 LS_DEVICE float quotient_of_tiny(float e, float l) {
     const uint32_t by = (__float_as_uint(l) & 0x7FFFFFu) | 0x800000u;
     uint32_t rest = (__float_as_uint(e) & 0x7FFFFFu) | 0x800000u, q = 0;
@@ -116,7 +116,7 @@ LS_DEVICE float quotient_of_tiny(float e, float l) {
     return __uint_as_float(q + ((uint32_t)(exponent > 0 ? exponent - 1 : 0) << 23));
 }
 
-/* The gradient of four columns from i on, whose exponentials these are. */
+/* Stores the gradient of four columns from i on, given their exponentials; none behind the last column. */
 template <class T>
 LS_DEVICE void grad_four(const ls_cuda_loss &a, const loss_row &t, T *dz, uint32_t i, const pack<4> &e) {
     dz += i;
@@ -147,7 +147,7 @@ LS_DEVICE void grad_four(const ls_cuda_loss &a, const loss_row &t, T *dz, uint32
     }
 }
 
-/* Logits on their way to the same place of a row in shared memory. */
+/* Starts to copy four logits to the same place of the row in shared memory. */
 LS_DEVICE void copy_four_async(const ls_cuda_loss &a, float *row, const float *z, uint32_t i) {
     if (i < (uint32_t)a.whole) {
         copy16_async(row + i, z + i);
@@ -162,8 +162,8 @@ LS_DEVICE void copy_four_async(const ls_cuda_loss &a, float *row, const float *z
     }
 }
 
-/* The gradient of the row in shared memory is written to dz, and the row at z takes its place; either may be NULL. Gives
- * the largest number of z that this thread saw: each looks at what it copied, a few packs later. */
+/* Writes the gradient of the row in shared memory to dz, and loads the row at z to its place; either may be NULL. Returns
+ * the largest logit of z that this thread copied; each thread reads its copies a few packs later. */
 template <class T>
 LS_DEVICE float exchange_rows(const ls_cuda_loss &a, const loss_row &t, float *row, T *dz, const float *z) {
     enum { LATER = 4 };
@@ -186,7 +186,7 @@ LS_DEVICE float exchange_rows(const ls_cuda_loss &a, const loss_row &t, float *r
     return most;
 }
 
-/* Exponentials of packs p, p + step … below `end` of the row. */
+/* Replaces each x in packs p, p + step … below `end` of the row by e^(x − m). */
 LS_DEVICE void raise(float *row, float m, unsigned p, unsigned end, unsigned step) {
     for (; p < end; p += step) {
         float *at = row + 4 * p;
@@ -194,9 +194,9 @@ LS_DEVICE void raise(float *row, float m, unsigned p, unsigned end, unsigned ste
     }
 }
 
-/* Where load_steps reads for a lane, of the chains of a warp, lane 0's and so on; the elements of each slice from `begin`
- * on. A matrix of `ldmatrix` is eight rows of 16 bytes: one step of all chains of two slices. Lanes 8·s + r have row r of
- * step s. */
+/* Returns the address that load_steps() takes from this lane, for the elements of each slice from `begin` on; `chain` is
+ * the lane's. A matrix of `ldmatrix` is eight rows of 16 bytes: one step of all chains of two slices. Lanes 8·s + r have
+ * row r of step s. */
 LS_DEVICE const float *steps_at(const float *row, const uint32_t *ends, unsigned slices, unsigned chain, unsigned begin) {
 #ifndef LS_CUDA_ON_CPU_H
     const unsigned lane = threadIdx.x % 32, r = lane % 8;
@@ -206,7 +206,7 @@ LS_DEVICE const float *steps_at(const float *row, const uint32_t *ends, unsigned
 #endif
 }
 
-/* Four steps of each lane's chain: rows begin at multiples of 16 bytes. */
+/* Loads the next four elements of each lane's chain; slices begin at multiples of 16 bytes. */
 LS_DEVICE void load_steps(float (&x)[4], const float *from) {
 #ifndef LS_CUDA_ON_CPU_H
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -224,8 +224,8 @@ LS_DEVICE unsigned warp_least(unsigned x) {
     return x;
 }
 
-/* Goes on with the chain of a lane over elements begin … end − 1 of its slice; begin is a multiple of 16. All lanes of a
- * warp come by, with chains that follow each other; those behind the last slice get anything. */
+/* Continues the chain of a lane over elements begin … end − 1 of its slice, and returns its sum; begin is a multiple of 16.
+ * All lanes of a warp call it with consecutive chains; a chain behind the last slice gets an undefined sum. */
 LS_DEVICE float add_stretch(const float *row, const uint32_t *ends, unsigned slices, unsigned chain, unsigned begin,
                             unsigned end, float sum) {
     enum { SETS = 6, STEPS = 4 };
@@ -260,21 +260,21 @@ LS_DEVICE float add_stretch(const float *row, const uint32_t *ends, unsigned sli
     return sum;
 }
 
-/* The exponentials of the row in shared memory, whose largest number is m, and their sums by slices. A slice has the
- * packs from that of its first element on; the one in which it ends, the next slice raises first of all. */
+/* Replaces the row in shared memory, whose largest number is m, by its exponentials, and writes their sums by slices. A
+ * slice has the packs from that of its first element on; the next slice computes first the pack in which it ends. */
 LS_DEVICE void sum_row(const ls_cuda_loss &a, float *row, float m, float *sums, const uint32_t *ends) {
     const unsigned slices = (unsigned)a.slices, chains = 16 * slices, warps = blockDim.x / 32, packs = (ends[slices] + 3) / 4;
-    /* With many slices all threads are at the packs first, and add then. */
+    /* With many slices all threads first compute exponentials, and then add. */
     const bool are_many = (chains + 31) / 32 * 4 > warps;
-    /* A lonely warp that adds shall not wait for its turn among others: those of its scheduler, every fourth, rest. */
+    /* If one warp adds, the other warps of its scheduler, every fourth, stay idle, so that it is always issued. */
     const bool is_lonely = !are_many && chains <= 32 && warps % 4 == 0;
     const unsigned adders = are_many ? 0 : (chains + 31) / 32 * 32, warp = threadIdx.x / 32,
                    others = is_lonely ? blockDim.x / 4 * 3 : blockDim.x - adders;
     unsigned longest = are_many ? ends[slices] : 0;
     for (unsigned s = 0; s < slices && !are_many; s++)
         longest = ends[s + 1] - ends[s] > longest ? ends[s + 1] - ends[s] : longest;
-    /* A stretch gives every warp some packs, so that none waits long for another. Sums stay sixteen elements behind: a
-     * slice need not begin with a pack. */
+    /* A stretch gives every warp some packs, so that none waits long for another. Sums are sixteen elements behind, because
+     * a slice need not begin with a pack. */
     const unsigned each = are_many ? others : others / slices / 4 * 4, stretch = are_many ? longest / 4 * 4 + 4 : 4 * PACKS_OF_A_STRETCH * each,
                    number = is_lonely ? 32 * (warp - warp / 4 - 1) + threadIdx.x % 32 : threadIdx.x - adders,
                    s = number / each;
@@ -302,7 +302,7 @@ LS_DEVICE void sum_row(const ls_cuda_loss &a, float *row, float m, float *sums, 
     __syncthreads();
 }
 
-/* The tree over slices, for all threads of the block. */
+/* Returns the sum of the slices by the tree to all threads of the block. Overwrites `sums` if there are more than 32. */
 LS_DEVICE float join_slices(float *sums, unsigned slices) {
     if (slices <= 32) {
         const unsigned lane = threadIdx.x % 32;
@@ -321,12 +321,12 @@ LS_DEVICE float join_slices(float *sums, unsigned slices) {
     return sums[0];
 }
 
-/* Where the largest logit is not finite, nothing is: it is itself, or the difference to it. */
+/* Fills a gradient: with NaN if the largest logit is not finite, because then no probability is. */
 template <class T> LS_DEVICE void fill_row(const ls_cuda_loss &a, T *dz, float value) {
     for (size_t i = threadIdx.x; i < a.columns; i += blockDim.x) store(dz + i, value);
 }
 
-/* Row r of the logits, counted from the first column. */
+/* Returns the first column of row r of the logits. */
 LS_DEVICE const float *logits_of(const ls_cuda_loss &a, size_t r) { return (const float *)a.z + r * a.z_stride + a.first; }
 
 template <class T>
@@ -385,7 +385,7 @@ LS_KERNEL(loss_max, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
     a.z_target[r] = is_held(a, target) ? z[target] : __uint_as_float(0xFF800000u);
 }
 
-/* Goes on with a lane over the logits from i on: their exponentials are added. */
+/* Returns one lane's chain over the exponentials of logits i, i + 16, … below `end`. */
 template <class F> LS_DEVICE float sum_lane(const float *z, size_t i, size_t end, const F &exp) {
     enum { LOADS = 16 };
     float sum = 0.0f;
@@ -400,7 +400,7 @@ template <class F> LS_DEVICE float sum_lane(const float *z, size_t i, size_t end
     return sum;
 }
 
-/* Half a warp has a slice of a row: thread j of sixteen is lane j. */
+/* Computes a slice of a row with half a warp: thread j of sixteen is lane j of sum16. */
 LS_KERNEL(loss_sums, ls_cuda_loss, 16 * LS_CUDA_LOSS_SUMS) {
     size_t unit = (size_t)blockIdx.x * LS_CUDA_LOSS_SUMS + threadIdx.x / 16;
     const bool is_in = unit < a.rows * a.slices;
@@ -419,8 +419,8 @@ LS_KERNEL(loss_values, ls_cuda_loss, LS_CUDA_LOSS_VALUES) {
     if (r < a.rows) a.loss[r] = value_of(a.z_target[r], a.m[r], a.l[r]);
 }
 
-/* A 16-bit dz may lie over z. Its elements are half as wide, so what a stretch writes has been read where all threads have
- * read the stretch. */
+/* Writes the gradient of a row of finite numbers. A 16-bit dz may lie over z: its elements are half as wide, so what a
+ * stretch overwrites was read once all threads have read the stretch. */
 template <class T> LS_DEVICE void grad_numbers(const ls_cuda_loss &a, const loss_row &t, const float *z, T *dz) {
     const uint32_t packs = ((uint32_t)a.columns + 3) / 4, step = blockDim.x;
     pack<4> x[GRAD_PACKS], ahead[GRAD_PACKS];
@@ -443,7 +443,7 @@ template <class T> LS_DEVICE void grad_numbers(const ls_cuda_loss &a, const loss
     }
 }
 
-/* With numbers that are not finite among them. */
+/* Writes the gradient of a row in which some numbers may not be finite. */
 template <class T>
 LS_DEVICE void grad_any(const ls_cuda_loss &a, const float *z, T *dz, float m, float l, int64_t target) {
     for (size_t first = 0; first < a.columns; first += AT_ONCE * (size_t)blockDim.x) {

@@ -1,15 +1,15 @@
 /* loss_hgmma.cu: softmax cross-entropy of 16-bit logits (docs/reference/arithmetic.md, "Softmax cross-entropy", with hgmma).
  *
- * loss_hgmma_bf16 and …_f16: a block has rows, one after another, and keeps one in shared memory, or what fits of it; the
- * rest is read again in each pass. A pack of eight logits is 16 bytes. Of a row:
+ * loss_hgmma_bf16 and …_f16: a block computes rows, one after another, and keeps one in shared memory, or what fits of it;
+ * the rest is read again in each pass. A pack of eight logits is 16 bytes. Of a row:
  *
- *     | gradient of the row before, a pack at a time; the next row comes to where it lay | maximum | sums |
+ *     | gradient of the previous row, pack by pack, each replaced by one of the next row | maximum | sums |
  *
- * Two blocks share a multiprocessor where their rows fit: one computes while the other waits for memory.
+ * Two blocks share a multiprocessor if their rows fit: one computes while the other waits for memory.
  *
- * Everything else, `loss_hgmma_any` and what workers with parts of a row call, reads the row in every pass. So do rows
- * with a largest logit that is not finite or so large that its product with log2 e is far from exact: there the pad
- * behind a row could count, and gradients can be NaN. */
+ * `loss_hgmma_any`, and the passes of workers that share rows, read the row in every pass. So do rows with a largest logit
+ * that is not finite or so large that its product with log2 e is far from exact: there the padding behind a row could
+ * count, and gradients can be NaN. */
 #include "device/cuda/common/exp2.cuh"
 #include "device/cuda/common/loss.cuh"
 #include "device/cuda/common/pack.cuh"
@@ -17,7 +17,7 @@
 enum { LANES = LS_CUDA_LOSS_LANES, FOLD = LS_CUDA_LOSS_FOLD, FOLDED = LS_CUDA_LOSS_FOLDED, PACK = 8, THREADS = 1024 };
 
 /* A block begins columns / 80 cycles after the one before, 37 of them within about the time of a row. The two blocks of a
- * multiprocessor, 132 apart, are then at different things. */
+ * multiprocessor, whose numbers differ by 132, are then in different phases. */
 enum { LATER_BLOCKS = 37, COLUMNS_OF_A_CYCLE = 80 };
 
 #define LOG2_E 0x1.715476p+0f
@@ -30,7 +30,7 @@ LS_DEVICE float sum_of(const pack<PACK> &p) {
     return ((p.v[0] + p.v[1]) + (p.v[2] + p.v[3])) + ((p.v[4] + p.v[5]) + (p.v[6] + p.v[7]));
 }
 
-/* A row of which maximum and sum are known. */
+/* What the gradient of a row needs. */
 struct loss_row {
     float shift, inverse, factor, g; /* of exponents; 1 / l; 1 / l · g */
     uint32_t target;                 /* its column; ~0: it is not here */
@@ -43,7 +43,7 @@ LS_DEVICE loss_row row_with(float m, float l, float g, uint32_t target) {
 
 LS_DEVICE float at_target(const loss_row &t, float z) { return (weight_of(z, t.shift) * t.inverse - 1.0f) * t.g; }
 
-/* The gradient of eight columns from i on. */
+/* Returns the gradient of eight columns from i on. */
 LS_DEVICE pack<PACK> grad_of(const loss_row &t, const pack<PACK> &z, uint32_t i) {
     pack<PACK> d = map(z, [&](float x) { return weight_of(x, t.shift) * t.factor; });
     if (t.target - i < PACK) {
@@ -54,13 +54,14 @@ LS_DEVICE pack<PACK> grad_of(const loss_row &t, const pack<PACK> &z, uint32_t i)
     return d;
 }
 
-/* Row r of the logits and of the gradient, counted from the first column. */
+/* Return the first column of row r of the logits, and of the gradient. */
 template <class T> LS_DEVICE const T *logits_of(const ls_cuda_loss &a, size_t r) { return (const T *)a.z + r * a.z_stride + a.first; }
 template <class T> LS_DEVICE T *grads_of(const ls_cuda_loss &a, size_t r) { return (T *)a.dz + r * a.dz_stride + a.first; }
 
 /* ---- sums --------------------------------------------------------------------------------------------------------- */
 
-/* visit(slice, lane) gives the sum of a lane; sums[slice][…] then holds those of 32 lanes each, for all threads. */
+/* Calls visit(slice, lane) for the sum of each lane, and writes the sums of 32 lanes each to sums[slice][…]; ends with a
+ * barrier. */
 template <class F> LS_DEVICE void fold_lanes(uint32_t slices, float *sums, const F &visit) {
     const uint32_t beside = blockDim.x > LANES ? blockDim.x / LANES : 1;
     for (uint32_t s = threadIdx.x / LANES; s < slices; s += beside)
@@ -73,7 +74,7 @@ template <class F> LS_DEVICE void fold_lanes(uint32_t slices, float *sums, const
     __syncthreads();
 }
 
-/* The sums of slices s and s + 1: the first in lanes 0 … 15 of every warp, the second in the others. */
+/* Returns the sums of slices s and s + 1: the first in lanes 0 … 15 of the warp, the second in the others. */
 LS_DEVICE float fold_slices(const float *sums, uint32_t s, uint32_t slices) {
     const uint32_t lane = threadIdx.x % 32;
     float sum = s + lane / FOLDED < slices ? sums[s * FOLDED + lane] : 0.0f;
@@ -82,7 +83,7 @@ LS_DEVICE float fold_slices(const float *sums, uint32_t s, uint32_t slices) {
     return sum;
 }
 
-/* The tree over at most 32 slices, of which lane i has number i. */
+/* Returns the sum of at most 32 slices by the tree to all lanes; lane i passes that of slice i. */
 LS_DEVICE float join_lanes(float sum, uint32_t slices) {
     const uint32_t lane = threadIdx.x % 32;
     for (uint32_t step = 1; step < slices; step *= 2) {
@@ -92,7 +93,7 @@ LS_DEVICE float join_lanes(float sum, uint32_t slices) {
     return __shfl_sync(~0u, sum, 0);
 }
 
-/* The tree over slices, for all threads. */
+/* Returns the sum of the slices by the tree, of the lanes' sums that fold_lanes() wrote, to all threads. */
 LS_DEVICE float join_slices(const float *sums, uint32_t slices) {
     const uint32_t lane = threadIdx.x % 32;
     float low = 0.0f, high = 0.0f;
@@ -106,7 +107,7 @@ LS_DEVICE float join_slices(const float *sums, uint32_t slices) {
 
 /* ---- rows of any kind --------------------------------------------------------------------------------------------- */
 
-/* Eight logits from column i on; behind the end −∞. */
+/* Loads eight logits from column i on; −∞ from column `end` on. */
 template <class T> LS_DEVICE pack<PACK> load_any(const ls_cuda_loss &a, const T *z, uint32_t i, uint32_t end) {
     if (i < (uint32_t)a.whole) return load_pack<PACK>(z + i);
     pack<PACK> x;
@@ -157,7 +158,7 @@ template <class T> LS_DEVICE void grad_any(const ls_cuda_loss &a, const T *z, T 
 
 /* ---- whole rows --------------------------------------------------------------------------------------------------- */
 
-/* The largest of two and two neighbours; NaN wins, of two zeros any. */
+/* Returns the larger of each of two packed pairs of numbers; NaN wins, of two zeros any. */
 template <class T> LS_DEVICE uint32_t max_two(uint32_t a, uint32_t b);
 #ifndef LS_CUDA_ON_CPU_H
 template <> LS_DEVICE uint32_t max_two<bf16>(uint32_t a, uint32_t b) {
@@ -177,19 +178,19 @@ template <class T> LS_DEVICE uint32_t max_two(uint32_t a, uint32_t b) {
 }
 #endif
 
-/* −∞ twice. */
+/* Returns −∞ twice. */
 LS_DEVICE uint32_t lowest_two(bf16) { return 0xFF80FF80u; }
 LS_DEVICE uint32_t lowest_two(f16) { return 0xFC00FC00u; }
 
 template <class T> LS_DEVICE pack<PACK> wide(const uint4 &z) { return load_pack<PACK>((const T *)&z); }
 
-/* A row: packs below `kept` lie in shared memory, the others are read where they are. */
+/* A row: packs below `kept` lie in shared memory, the others are read from z. */
 template <class T> struct row_place {
     uint4 *row;
     const T *z;
     uint32_t kept, packs, columns;
 
-    /* A pack as it is in memory; the last of a row may be filled up with −∞. */
+    /* Loads a pack from global memory; the last of a row is filled up with −∞. */
     LS_DEVICE uint4 read(const T *from, uint32_t p) const {
         if (PACK * p + PACK <= columns) return *(const uint4 *)(from + PACK * p);
         uint32_t two[PACK / 2];
@@ -203,7 +204,7 @@ template <class T> struct row_place {
         return make_uint4(two[0], two[1], two[2], two[3]);
     }
 
-    /* Packs p, p + step … below `end`. */
+    /* Calls use(p, pack) for packs p, p + step … below `end`. */
     template <class F> LS_DEVICE void visit(uint32_t p, uint32_t end, uint32_t step, const F &use) const {
         const uint32_t near = smaller(end, kept);
         LS_UNROLL_2 for (; p < near; p += step) use(p, row[p]);
@@ -211,7 +212,7 @@ template <class T> struct row_place {
     }
 };
 
-/* Numbers, none of which is NaN. */
+/* Rounds and stores eight numbers, none of which is NaN. */
 template <class T> LS_DEVICE void store_eight(T *dz, const pack<PACK> &d) {
 #ifndef LS_CUDA_ON_CPU_H
     *(uint4 *)dz = make_uint4(rounded_two(T(), d.v[0], d.v[1]), rounded_two(T(), d.v[2], d.v[3]), rounded_two(T(), d.v[4], d.v[5]),
@@ -221,13 +222,13 @@ template <class T> LS_DEVICE void store_eight(T *dz, const pack<PACK> &d) {
 #endif
 }
 
-/* The gradient of eight columns, the target not among them. */
+/* Returns the gradient of eight columns, the target not among them. */
 template <class T> LS_DEVICE pack<PACK> beside_target(const loss_row &t, const uint4 &z) {
     return map(wide<T>(z), [&](float x) { return weight_of(x, t.shift) * t.factor; });
 }
 
-/* The gradient of whole packs of the row in shared memory, and copies of the next row to their places, those that this
- * thread has. Gives the first that it has left. */
+/* Writes this thread's share of the gradient of whole packs in shared memory, and starts to copy the next row to their
+ * places. Returns the first pack of this thread that is left. */
 template <bool HAS_GRAD, bool HAS_NEXT, class T>
 LS_DEVICE uint32_t exchange_packs(const row_place<T> &at, const loss_row &t, T *dz, const T *next) {
     const uint32_t whole = smaller(at.kept, at.columns / PACK);
@@ -239,8 +240,8 @@ LS_DEVICE uint32_t exchange_packs(const row_place<T> &at, const loss_row &t, T *
     return p;
 }
 
-/* The gradient of the row is written to dz, and the row at `next` takes its place; either may be NULL. Each thread has seen
- * what it copied. The target comes last: z of it is known, and the thread of its pack writes over what it wrote. */
+/* Writes the gradient of the row to dz, and loads the row at `next` to its place; either may be NULL. A thread then sees its
+ * own copies only. The target is last: the thread of its pack overwrites what it wrote, from z_target. */
 template <class T> LS_DEVICE void exchange_rows(const row_place<T> &at, const loss_row &t, float z_target, T *dz, const T *next) {
     uint32_t p = !dz    ? exchange_packs<false, true>(at, t, dz, next)
                  : next ? exchange_packs<true, true>(at, t, dz, next)
@@ -287,7 +288,7 @@ template <class T> LS_DEVICE void sum_row(const ls_cuda_loss &a, const row_place
     });
 }
 
-/* Behind the row in shared memory are the sums of 32 lanes each. */
+/* Computes the rows of a block. The sums of 32 lanes each follow the row in shared memory. */
 template <class T> LS_DEVICE void do_rows(const ls_cuda_loss &a, uint4 *row, float *space) {
     float *sums = (float *)(row + a.kept);
     row_place<T> at = {row, nullptr, (uint32_t)a.kept, (uint32_t)(a.columns + PACK - 1) / PACK, (uint32_t)a.columns};
@@ -338,7 +339,7 @@ LS_KERNEL_ALONE(loss_hgmma_f16, ls_cuda_loss, THREADS) {
 
 /* ---- rows that do not begin at multiples of 16 bytes, or whose slices do not --------------------------------------- */
 
-/* The body once for each type of logits, T. */
+/* Expands the body for each type of logits, T. */
 #define BY_LOGITS(T, ...)                      \
     do {                                       \
         if (a.z_dtype == LS_CUDA_BF16) {       \

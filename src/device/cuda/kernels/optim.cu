@@ -24,7 +24,7 @@ LS_DEVICE state_factors factors_of(uint64_t tensor, uint64_t block) {
     return {state_mix(seed) | 1, state_mix(seed ^ 0xa0761d6478bd642full) | 1};
 }
 
-/* Sum of the lanes of a warp, in its first. */
+/* Returns the sum of a warp's lanes to its first lane. */
 LS_DEVICE uint64_t warp_total(uint64_t x) {
     for (unsigned half = 16; half > 0; half /= 2) x = x + __shfl_down_sync(~0u, x, half, 32);
     return x;
@@ -32,7 +32,7 @@ LS_DEVICE uint64_t warp_total(uint64_t x) {
 
 /* ---- updates ----------------------------------------------------------------------------------------------------- */
 
-/* A 16-bit copy of the new weights, where there is one. */
+/* Stores the 16-bit copy of the new weights; nothing if `copy` is NULL. */
 template <int W> LS_DEVICE void store_copy(void *copy, int dtype, size_t i, const pack<W> &w) {
     if (!copy) return;
     if (dtype == LS_CUDA_BF16)
@@ -41,15 +41,16 @@ template <int W> LS_DEVICE void store_copy(void *copy, int dtype, size_t i, cons
         store_pack<W>((f16 *)copy + i, w);
 }
 
-/* NaN is not below anything and stays. */
+/* Returns +0 for |x| < 2^−126, else x; NaN stays. */
 LS_DEVICE float flush(float x) { return __uint_as_float(__float_as_uint(x) & 0x7FFFFFFFu) < 0x1p-126f ? 0.0f : x; }
 
-/* The piece of a block, in shared memory, and its elements begin … end − 1 of it. */
+/* The part of a block: its piece, in shared memory, and elements begin … end − 1 of that. */
 struct update_part {
     const ls_cuda_update_piece *piece;
     size_t begin, end;
 };
 
+/* Finds the piece of this block by bisection, and copies it to `space`. */
 LS_DEVICE update_part find_part(const ls_cuda_update &a, ls_cuda_update_piece *space) {
     unsigned low = 0, high = a.count; /* first[low] ≤ the block < first[high] */
     while (low + 1 < high) {
@@ -69,17 +70,17 @@ LS_DEVICE update_part find_part(const ls_cuda_update &a, ls_cuda_update_piece *s
 /* w and moments, and the gradient, of four neighbours. */
 template <int N> struct state_pack { pack<4> g, x[N]; };
 
-/* What a block of threads has in flight: a block of sums that are compared. */
+/* A thread's share of a tile: a block of threads processes one block of sums (LS_CHECK_BLOCK) at a time. */
 template <int N> struct state_tile { state_pack<N> pack[LS_CUDA_OPTIM_PACKS]; };
 
 LS_DEVICE float *state_at(const ls_cuda_update_piece &p, int t) { return t == 0 ? p.w : p.moment[t - 1]; }
 
-/* The first element of pack u of this thread, of a tile that begins with element `begin`. */
+/* Returns the first element of pack u of this thread, in the tile that begins with element `begin`. */
 LS_DEVICE size_t pack_at(size_t begin, int u) { return begin + 4 * ((size_t)u * LS_CUDA_PACK_THREADS + threadIdx.x); }
 
 LS_DEVICE bool is_in(const ls_cuda_update_piece &p, size_t i) { return i >= p.from && i < p.n; }
 
-/* All loads come before anything is done with them. Elements outside of the piece are 0. */
+/* Loads a tile; elements outside the piece are 0. */
 template <int N> LS_DEVICE void load_tile(const ls_cuda_update_piece &p, size_t begin, bool is_whole, state_tile<N> &tile) {
 #pragma unroll
     for (int u = 0; u < LS_CUDA_OPTIM_PACKS; u++) {
@@ -128,8 +129,8 @@ LS_DEVICE void store_tile(const ls_cuda_update_piece &p, size_t begin, bool is_w
     }
 }
 
-/* State sums of what a block of threads has in its registers, of N tensors. The next pack of a thread is a block of the
- * state sums further on: so its places in these are the same for all its packs. */
+/* State sums of the tiles of a block of threads, for N tensors. The packs of a thread are a block of the state sums apart,
+ * so their places in these blocks are the same. */
 template <int N> struct state_sums_of {
     enum { BLOCKS = LS_CUDA_UPDATE_ELEMS / LS_CUDA_STATE_BLOCK + 1, WARPS = LS_CUDA_PACK_THREADS / 32 };
     struct room {
@@ -155,7 +156,7 @@ template <int N> struct state_sums_of {
 
     LS_DEVICE uint64_t times(float x, int k) const { return (uint64_t)__float_as_uint(x) * place[k]; }
 
-    /* Of elements i … i + 3 of tensor t. */
+    /* Returns the sums of elements i … i + 3 of tensor t. */
     LS_DEVICE state_factors sum(int t, size_t i, const pack<4> &x) const {
         const unsigned at = from + (unsigned)(i - begin);
         if (piece.aligned) {
@@ -173,7 +174,7 @@ template <int N> struct state_sums_of {
         return all;
     }
 
-    /* A tile's sums of tensor t to its warps' places. */
+    /* Stores each warp's part of a tile's sum of tensor t; tile_sum() adds them after a barrier. */
     LS_DEVICE void give_tile(int t, unsigned turn, int after, uint64_t x) {
         x = warp_total(x);
         if (threadIdx.x % 32 == 0) space.tile[turn % 2][after][t][threadIdx.x / 32] = x;
@@ -185,7 +186,7 @@ template <int N> struct state_sums_of {
         return sum;
     }
 
-    /* Whether the tile is what was written; the same on all threads. */
+    /* Returns to all threads whether the sums of a tile are those recorded; notes the damage if not. */
     LS_DEVICE bool check(size_t tile_begin, unsigned turn, const state_tile<N> &tile) {
         const size_t block = tile_begin / LS_CUDA_CHECK_BLOCK;
         const unsigned long long *recorded = piece.check + LS_CUDA_CHECK_STATES * block;
@@ -208,6 +209,7 @@ template <int N> struct state_sums_of {
         return is_same;
     }
 
+    /* Adds a tile that was written to the state sums, and records its block sums. */
     LS_DEVICE void add(size_t tile_begin, unsigned turn, const state_tile<N> &tile) {
 #pragma unroll
         for (int t = 0; t < N; t++) {
@@ -228,7 +230,7 @@ template <int N> struct state_sums_of {
             piece.check[LS_CUDA_CHECK_STATES * (tile_begin / LS_CUDA_CHECK_BLOCK) + threadIdx.x] = all;
     }
 
-    /* Every thread comes by when it has added all. */
+    /* Adds the block's state sums to `out` in global memory. All threads call it, once, after their last add(). */
     LS_DEVICE void flush(unsigned long long *out) {
 #pragma unroll
         for (int t = 0; t < N; t++) {
@@ -244,8 +246,8 @@ template <int N> struct state_sums_of {
     }
 };
 
-/* rule(g, x) makes w and moments of one element anew. Nothing of a tile is stored before all of it was compared with
- * its sums: one that differs stays as it is. */
+/* Runs the mode of a part tile by tile; rule(g, x) updates w and moments of one element. A tile is compared with its sums
+ * before any of it is stored: one that differs stays as it is. */
 template <int N, class R>
 LS_DEVICE void update_part_by(const update_part &part, typename state_sums_of<N>::room &room, const R &rule) {
     const ls_cuda_update_piece &p = *part.piece;
@@ -311,8 +313,8 @@ LS_KERNEL(sgd, ls_cuda_update, LS_CUDA_PACK_THREADS) {
 
 /* ---- squared norms ----------------------------------------------------------------------------------------------- */
 
-/* Adds to an exact sum: 32 bits of a fixed-point integer in each word (numerics/exact_sum.c). Integers, so the order
- * does not matter. */
+/* Adds x to an exact sum by atomics: 32 bits of a fixed-point integer in each word (numerics/exact_sum.h). The words are
+ * integers, so the order does not matter. */
 LS_DEVICE void exact_add(unsigned long long *words, double x) {
     const unsigned long long bits = (unsigned long long)__double_as_longlong(x), low32 = 0xFFFFFFFFull;
     const unsigned exponent = (unsigned)(bits >> 52) & 0x7FFu, place = exponent > 0 ? exponent - 1 : 0;
@@ -328,7 +330,7 @@ LS_DEVICE void exact_add(unsigned long long *words, double x) {
         if (part[i]) atomicAdd(words + place / 32 + i, bits >> 63 ? 0ull - part[i] : part[i]);
 }
 
-/* Half a warp has a block of elements: thread j of sixteen is lane j. */
+/* Sums a block of elements with half a warp: thread j of sixteen is lane j. */
 LS_KERNEL(square_sums, ls_cuda_squares, 16 * LS_CUDA_SQUARE_BLOCKS) {
     enum { AT_ONCE = 16 };
     __shared__ unsigned long long words[LS_CUDA_EXACT_WORDS];
@@ -364,7 +366,7 @@ LS_KERNEL(square_sums, ls_cuda_squares, 16 * LS_CUDA_SQUARE_BLOCKS) {
 /* A lane has four neighbours at a time: their places are the same in every block. */
 enum { STATE_PACKS = LS_CUDA_STATE_BLOCK / 128 };
 
-/* This lane's part of block `block` of the tensor, of which the piece may have only some. */
+/* Returns this lane's part of the sum of block `block` of the tensor, of which the piece may have only some elements. */
 LS_DEVICE uint64_t state_lane(const ls_cuda_state_piece &p, uint64_t block, unsigned lane, const uint32_t (&place)[4 * STATE_PACKS]) {
     const uint64_t first = block * LS_CUDA_STATE_BLOCK, end = p.first + p.n;
     const unsigned from = p.first > first ? (unsigned)(p.first - first) : 0u;
@@ -390,7 +392,7 @@ LS_DEVICE uint64_t state_lane(const ls_cuda_state_piece &p, uint64_t block, unsi
     return sum;
 }
 
-/* Adds what the lanes of a warp have, and begins anew. */
+/* Adds the sums of a warp's lanes to `out`, and zeroes them. */
 LS_DEVICE void state_flush(unsigned long long *out, uint64_t &lo, uint64_t &hi) {
     lo = warp_total(lo);
     hi = warp_total(hi);
@@ -401,7 +403,7 @@ LS_DEVICE void state_flush(unsigned long long *out, uint64_t &lo, uint64_t &hi) 
     lo = hi = 0;
 }
 
-/* A warp has blocks that follow each other, so that few of its sums go to memory: all warps add to the same ones. */
+/* Gives each warp consecutive blocks, so that it adds few sums to memory: all warps add to the same ones. */
 LS_KERNEL(state_sums, ls_cuda_state, LS_CUDA_STATE_THREADS) {
     const unsigned lane = threadIdx.x % 32, warps = gridDim.x * (LS_CUDA_STATE_THREADS / 32);
     const unsigned warp = blockIdx.x * (LS_CUDA_STATE_THREADS / 32) + threadIdx.x / 32;

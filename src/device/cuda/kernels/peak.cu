@@ -14,11 +14,9 @@ LS_KERNEL(peak, ls_cuda_peak, LS_CUDA_PEAK_THREADS) {
     if (sum == -1.0f) *a.out = sum;
 }
 
-/* ---- hgmma ------------------------------------------------------------------------------------------------------- */
-
 /* One wgmma of 64 × 256 × 16 after another, with operands in shared memory, as the fastest products have them. */
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-/* 8 rows of 16 bytes lie one behind the other; the next 8 bytes of k follow, then the next 8 rows. */
+/* Returns the matrix descriptor of an operand without swizzle: 8 rows of 16 bytes, then the next k, then the next 8 rows. */
 LS_DEVICE uint64_t operand_at(const void *shared) {
     const uint64_t next_k = 128 >> 4, next_rows = 256 >> 4;
     return ((uint64_t)__cvta_generic_to_shared(shared) >> 4 & 0x3FFF) | next_k << 16 | next_rows << 32;
@@ -69,7 +67,7 @@ LS_KERNEL(peak_hgmma, ls_cuda_peak, LS_CUDA_PEAK_HGMMA_THREADS) {
     if (sum == -1.0f) *a.out = sum;
 }
 #else
-/* No GPU with this unit: something that takes its time. */
+/* Runs a loop instead on a GPU without this unit, so that the kernel compiles and takes time. */
 LS_KERNEL(peak_hgmma, ls_cuda_peak, LS_CUDA_PEAK_HGMMA_THREADS) {
     float sum = a.factor;
     for (size_t s = 0; s < 64 * a.steps; s++) sum = __fmaf_rn(sum, a.factor, a.factor);

@@ -73,9 +73,7 @@ LS_DEVICE size_t window_at(const ls_cuda_pooling &a, const place &p, uint32_t y,
         if (a.count - at <= step) break; /* at + step may be no number of 32 bits */                                   \
     }
 
-/* ---- maximum ----------------------------------------------------------------------------------------------------- */
-
-/* NaN above all numbers, +0 above −0. */
+/* Returns whether x > most, with NaN above all numbers and +0 above −0. */
 LS_DEVICE bool is_larger(float x, float most) {
     if (most != most) return false;
     return x != x || x > most || (x == most && __float_as_uint(most) > __float_as_uint(x));
@@ -141,9 +139,7 @@ LS_KERNEL(max_pool_forward, ls_cuda_pooling, LS_CUDA_POOLING_THREADS){
     LS_FOR_GROUPS(max_window)} LS_KERNEL(max_pool_backward, ls_cuda_pooling,
                                          LS_CUDA_POOLING_THREADS){LS_FOR_GROUPS(max_pixel)}
 
-/* ---- mean -------------------------------------------------------------------------------------------------------- */
-
-/* One by the number of pixels that count. */
+/* Returns 1 / the number of pixels that count in the mean. */
 LS_DEVICE float share_of(const ls_cuda_pooling &a, span down, span across) {
     uint32_t there = (down.end - down.begin) * (across.end - across.begin);
     return __fdiv_rn(1.0f, (float)(a.count_pad ? a.kernel_y * a.kernel_x : there));

@@ -35,13 +35,11 @@ LS_KERNEL(set, ls_cuda_scale, LS_CUDA_PACK_THREADS) {
         [&](auto w, size_t i, int) { store_pack<w.n>(a.y + i, map(pack<w.n>(), [=](float) { return factor; })); });
 }
 
-/* ---- trees ------------------------------------------------------------------------------------------------------- */
-
 enum { EIGHT = 8 };
 
 template <int LEAVES, int W> struct leaf_packs { pack<W> x[LEAVES]; };
 
-/* The tree over leaves first … first + count − 1, at most eight, leaf k at leaf(k): all of them are under way together. */
+/* Returns the tree over at most eight leaves first … first + count − 1, leaf k at leaf(k), all loaded together. */
 template <int W, class F> LS_DEVICE pack<W> sum_eight(const F &leaf, int first, int count) {
     pack<W> x[EIGHT];
 #pragma unroll
@@ -64,7 +62,7 @@ template <int W, class F> LS_DEVICE pack<W> sum_all(const F &leaf, int count) {
     return t.sum;
 }
 
-/* A tree of at most LEAVES leaves, U packs of each under way together. */
+/* Computes the tree of at most LEAVES leaves, U packs of each loaded together. */
 template <int LEAVES, int U, class T> LS_DEVICE void tree_few(const ls_cuda_join &a) {
     const T *from[LEAVES];
 #pragma unroll
@@ -87,7 +85,7 @@ template <int LEAVES, int U, class T> LS_DEVICE void tree_few(const ls_cuda_join
         });
 }
 
-/* Of one leaf, of two, of three or four. */
+/* Computes trees of one to four leaves. */
 LS_KERNEL(tree_sum_few, ls_cuda_join, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.dtype, T, { a.count <= 2 ? tree_few<2, LS_CUDA_TREE_PACKS, T>(a) : tree_few<4, LS_CUDA_TREE_PACKS, T>(a); });
 }
@@ -116,8 +114,6 @@ LS_KERNEL(tree_rows, ls_cuda_tree_rows, LS_CUDA_PACK_THREADS) {
     float *rows = a.rows[piece] + i;
     if (i < n) store_pack<1>(rows, sum_all<1>([&](int k) { return (const float *)rows + (size_t)k * n; }, a.leaves));
 }
-
-/* ---- maxima ------------------------------------------------------------------------------------------------------ */
 
 LS_KERNEL(max, ls_cuda_join, LS_CUDA_PACK_THREADS) {
     each_elem<4, 1>(

@@ -1,12 +1,10 @@
 /* token_sums.cu: gradients of parameters that are not matrices (docs/reference/arithmetic.md, "Sums over tokens").
  *
- * First the chains of each (sequence, token slice), all at once; they go through memory, a number for each column. Then
- * a thread joins those of its columns: sequences in their order, groups by the tree. */
+ * A first kernel computes the chains of each (sequence, token slice) in parallel and writes a number for each column to
+ * scratch. Then token_join adds them, a thread for some columns: sequences in order, groups by the tree. */
 #include "device/cuda/args/token_sums.h"
 #include "device/cuda/common/list.cuh"
 #include "device/cuda/common/tree.cuh"
-
-/* ---- chains ------------------------------------------------------------------------------------------------------ */
 
 template <int W> struct chain_sums { pack<W> w, b; };
 
@@ -23,7 +21,7 @@ template <int KIND, int W, class T> LS_DEVICE chain_packs<W> load_token(const ls
     return in;
 }
 
-/* The same, row after row: an address that goes on needs fewer registers than one made anew. */
+/* Loads tokens row after row: an address that advances needs fewer registers than one computed for each row. */
 template <int KIND, int W, class T> struct chain_rows {
     const T *dy;
     const float *x, *mean, *rstd;
@@ -52,7 +50,7 @@ template <int KIND, int W> LS_DEVICE void add_token(chain_sums<W> &sums, const c
     }
 }
 
-/* The chain over rows row … end − 1. */
+/* Returns the chain over rows row … end − 1. */
 template <int KIND, int W, int U, class T>
 LS_DEVICE chain_sums<W> chain_of(const ls_cuda_chains &a, size_t row, size_t end, size_t c) {
     chain_sums<W> sums = {};
@@ -67,7 +65,7 @@ LS_DEVICE chain_sums<W> chain_of(const ls_cuda_chains &a, size_t row, size_t end
     return sums;
 }
 
-/* The same for a warp of many, which has fewer registers. */
+/* Returns the chain over rows row … end − 1 with fewer registers, for a block of many warps. */
 template <int KIND, int W, int U, class T>
 LS_DEVICE chain_sums<W> chain_of_block(const ls_cuda_chains &a, size_t row, size_t end, size_t c) {
     chain_sums<W> sums = {};
@@ -90,7 +88,7 @@ LS_DEVICE void store_chain(const ls_cuda_chains &a, size_t number, size_t c, con
     if (KIND == LS_CUDA_CHAIN_LAYER) store_pack<W>(a.out[1] + at, sums.b);
 }
 
-/* The rows of chain `number`. */
+/* Sets row and end to the rows of chain `number`. */
 LS_DEVICE void rows_of(const ls_cuda_chains &a, size_t number, size_t &row, size_t &end) {
     const size_t sequence = number / a.slices.slices, slice = number % a.slices.slices;
     row = sequence * a.slices.T + token_of(a.slices, slice);
@@ -109,8 +107,8 @@ template <int KIND, int W, int U, class T> LS_DEVICE void chains(const ls_cuda_c
         }
 }
 
-/* Where a slice is cut into blocks of tokens, these are chains of their own: each warp has one at a time, and the first
- * warp adds them up in their order. */
+/* Computes slices that are cut into blocks of tokens: each warp computes the chain of one block of tokens at a time, and the
+ * first warp adds these in order. */
 template <int KIND, int W, int U, class T> LS_DEVICE void block_chains(const ls_cuda_chains &a, void *space) {
     chain_sums<W>(*parts)[32] = (chain_sums<W>(*)[32])space; /* of each warp */
     const size_t packs = a.rows.columns / W, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -138,7 +136,7 @@ template <int KIND, int W, int U, class T> LS_DEVICE void block_chains(const ls_
     }
 }
 
-/* U: rows that a thread loads at a time. Where warps are many they need fewer. */
+/* Defines the kernels of a kind. U: rows that a thread loads at a time; fewer if there are many warps. */
 #define CHAIN_KERNELS(name, blocks, KIND, U, N)                                                                           \
     LS_KERNEL_MANY(name, ls_cuda_chains, LS_CUDA_CHAIN_THREADS, 8) {                                                      \
         LS_BY_TYPE(a.act, T, { a.rows.aligned ? chains<KIND, 4, U, T>(a) : chains<KIND, 1, 2 * U, T>(a); });           \
@@ -154,10 +152,8 @@ CHAIN_KERNELS(bias_chains, bias_blocks, LS_CUDA_CHAIN_BIAS, 16, 4)
 CHAIN_KERNELS(layer_chains, layer_blocks, LS_CUDA_CHAIN_LAYER, 8, 3)
 CHAIN_KERNELS(rms_chains, rms_blocks, LS_CUDA_CHAIN_RMS, 8, 3)
 
-/* ---- joins ------------------------------------------------------------------------------------------------------- */
-
-/* Sequences begin … end − 1 of a group, from what is in sum: −0, which leaves the first as it is, or the sum of an
- * earlier call. */
+/* Returns `sum` plus sequences begin … end − 1 of a group, in order. It starts as −0, to which adding changes no bit, or as
+ * the sum of an earlier call. */
 template <int W>
 LS_DEVICE pack<W> join_group(const ls_cuda_token_join &a, const float *in, size_t begin, size_t end, pack<W> sum) {
     enum { AT_ONCE = 8 };
@@ -206,8 +202,9 @@ LS_KERNEL(token_join, ls_cuda_token_join, LS_CUDA_PACK_THREADS) {
     a.rows.aligned ? join<4>(a, in, out) : join<1>(a, in, out);
 }
 
-/* Few columns have few threads, and each would wait for one sum after another. So a block has 32 columns of a slice: its
- * warps add up the blocks of tokens of as many sequences as there is room for, and the first warp joins these. */
+/* Returns the sum of `count` numbers, `stride` apart, in order: the blocks of tokens of a sequence. For token_join_few: with
+ * few columns, a block has 32 columns of a slice, its warps add the blocks of tokens of different sequences, and the first
+ * warp joins these. */
 LS_DEVICE float join_chain(const float *in, size_t stride, size_t count) {
     enum { AT_ONCE = 8 };
     float sum = *in;
@@ -223,7 +220,7 @@ LS_DEVICE float join_chain(const float *in, size_t stride, size_t count) {
     return sum;
 }
 
-/* What groups have of a column, from one sequence to the next. */
+/* The sums of one column by groups, to which sequences are added in order. */
 struct group_sums {
     tree<1> t;
     float start, sum; /* of a group: what it begins with, what it has */

@@ -1,8 +1,8 @@
-/* wgmma.cuh: what only GPUs of compute capability 9.0 have: products of whole tiles in shared memory by a warpgroup (128
- * threads), copies of tiles by TMA, and barriers that such copies complete.
+/* wgmma.cuh: instructions of compute capability 9.0: wgmma (MMA of tiles in shared memory by a warpgroup, 128 threads), TMA
+ * loads and stores of tiles, and mbarriers that TMA loads complete.
  *
- * Tiles in shared memory have rows of 128 bytes, which TMA writes and the unit reads with their eight pieces of
- * 16 bytes exchanged: piece p of row r is at p ^ (r mod 8). */
+ * Tiles in shared memory have rows of 128 bytes in the 128-byte swizzle of TMA: piece p of 16 bytes of row r is at
+ * p ^ (r mod 8). */
 #pragma once
 #include "device/cuda/common/base.cuh"
 
@@ -18,48 +18,54 @@ LS_DEVICE uint32_t shared_at(const void *p) { return (uint32_t)__cvta_generic_to
 
 /* ---- barriers in shared memory ------------------------------------------------------------------------------------- */
 
+/* Initializes an mbarrier for so many arrivals. */
 LS_DEVICE void barrier_open(uint64_t *b, int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_at(b)), "r"(arrivals));
 }
+/* Makes initialized barriers visible to TMA. */
 LS_DEVICE void barriers_are_open() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-/* Arrives, and so many bytes are still to come. */
+/* Arrives, and makes the phase wait for so many bytes of TMA loads. */
 LS_DEVICE void barrier_expect(uint64_t *b, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_at(b)), "r"(bytes) : "memory");
 }
 LS_DEVICE void barrier_arrive(uint64_t *b) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_at(b)) : "memory");
 }
+/* Waits until the phase with this parity is complete. */
 LS_DEVICE void barrier_wait(uint64_t *b, uint32_t parity) {
     asm volatile("{\n.reg .pred p;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra DONE;\nbra AGAIN;\nDONE:\n}" ::"r"(
                      shared_at(b)),
                  "r"(parity)
                  : "memory");
 }
-/* Of the 128 threads of a warpgroup; number 0 is __syncthreads(). */
+/* Synchronizes the 128 threads of a warpgroup by the named barrier `number`; 0 is that of __syncthreads(). */
 LS_DEVICE void warpgroup_sync(int number) { asm volatile("bar.sync %0, 128;" ::"r"(number) : "memory"); }
 
 /* ---- TMA --------------------------------------------------------------------------------------------------------- */
 
+/* Starts to load the tile at (x, y, z), in elements; the barrier counts its bytes. One thread calls it. */
 LS_DEVICE void tile_load(void *to, const ls_cuda_tensor_map &map, uint64_t *barrier, int x, int y, int z) {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(
                      shared_at(to)),
                  "l"(&map), "r"(shared_at(barrier)), "r"(x), "r"(y), "r"(z)
                  : "memory");
 }
+/* Starts to store a tile, as a bulk group of this thread. */
 LS_DEVICE void tile_store(const ls_cuda_tensor_map &map, const void *from, int x, int y, int z) {
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(&map), "r"(shared_at(from)),
                  "r"(x), "r"(y), "r"(z)
                  : "memory");
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
-/* At most N stores of this thread still read shared memory; none is under way. */
+/* Wait until at most N stores of this thread still read shared memory; until all are complete. */
 template <int N> LS_DEVICE void stores_read() { asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory"); }
 LS_DEVICE void stores_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 /* Makes this thread's writes to shared memory visible to TMA. */
 LS_DEVICE void shared_is_written() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-/* ---- products ------------------------------------------------------------------------------------------------------ */
+/* ---- wgmma --------------------------------------------------------------------------------------------------------- */
 
+/* Raise and lower the registers of each thread of a warpgroup to N (setmaxnreg). */
 template <int N> LS_DEVICE void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N)); }
 template <int N> LS_DEVICE void give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N)); }
 
@@ -67,8 +73,8 @@ LS_DEVICE void wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "mem
 LS_DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N> LS_DEVICE void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
-/* A tile in shared memory: rows of 128 bytes in groups of 8, 1024 bytes apart. Where k goes from row to row, the next 64
- * lines are `chunk` bytes behind. */
+/* Returns the matrix descriptor of a tile in shared memory: rows of 128 bytes in groups of 8, 1024 bytes apart. If k goes
+ * from row to row, the next 64 lines are `chunk` bytes further. */
 LS_DEVICE uint64_t wgmma_tile(uint32_t at, int chunk) {
     return ((uint64_t)(at & 0x3FFFF) >> 4) | ((uint64_t)(chunk >> 4) << 16) | ((uint64_t)(1024 >> 4) << 32) | (1ull << 62);
 }
@@ -94,8 +100,8 @@ LS_DEVICE uint64_t wgmma_tile(uint32_t at, int chunk) {
                  : sums                                                                                                      \
                  : "l"(a), "l"(b), "r"(keep), "n"(TA), "n"(TB))
 
-/* A granule of 64 lines at a and 2·COUNT at b more in d, or instead of what is in d (keep 0). TA, TB: k goes from row to
- * row. */
+/* Starts wgmma over one granule of k, of 64 lines at a and 2·COUNT at b: added to d, or instead of d (keep 0). TA, TB: k
+ * goes from row to row (transposed operand). */
 #define LS_WGMMA_OF(count, n, at_a, at_b, at_keep, at_ta, at_tb)                                                             \
     template <bool IS_F16, int TA, int TB> LS_DEVICE void wgmma_granule(float (&d)[count], uint64_t a, uint64_t b, int keep) { \
         if (IS_F16)                                                                                                          \
@@ -107,7 +113,7 @@ LS_WGMMA_OF(64, "128", "%64", "%65", "%66", "%67", "%68")
 LS_WGMMA_OF(96, "192", "%96", "%97", "%98", "%99", "%100")
 LS_WGMMA_OF(128, "256", "%128", "%129", "%130", "%131", "%132")
 
-/* ---- flags in memory, and numbers that nobody reads any more --------------------------------------------------------- */
+/* ---- flags in global memory ------------------------------------------------------------------------------------------ */
 
 LS_DEVICE void flag_set(uint32_t *flag) { asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(flag), "r"(1) : "memory"); }
 LS_DEVICE void flag_await(const uint32_t *flag) {
@@ -115,12 +121,13 @@ LS_DEVICE void flag_await(const uint32_t *flag) {
     do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(is_set) : "l"(flag) : "memory");
     while (!is_set);
 }
+/* Tells the compiler that x is overwritten, so that its register is free until then. */
 LS_DEVICE void forget_number(float &x) { asm volatile("" : "=f"(x)); }
 
 /* ---- two 16-bit numbers ---------------------------------------------------------------------------------------------- */
 
-/* To nearest even, low first. The conversion makes 7FFF of every NaN, which is the only number above the one NaN of the
- * contract. */
+/* Rounds two numbers to nearest even and packs them, low first. The conversion makes 7FFF of every NaN, the only pattern
+ * above the one NaN of the contract. */
 template <bool TO_F16> LS_DEVICE uint32_t pair_of(float low, float high) {
     uint32_t pair;
     if (TO_F16)
@@ -130,7 +137,7 @@ template <bool TO_F16> LS_DEVICE uint32_t pair_of(float low, float high) {
     return pair;
 }
 
-/* Four matrices of 8 × 8 numbers of 16 bits: lane l gives row l mod 8 of matrix l / 8 its place. */
+/* Stores four matrices of 8 × 8 16-bit numbers (stmatrix); lane l passes the address of row l mod 8 of matrix l / 8. */
 LS_DEVICE void matrices_store(uint32_t at, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(at), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
 }

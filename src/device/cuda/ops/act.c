@@ -48,8 +48,6 @@ ls_status ls_cuda_op_act_backward(ls_device *device, const ls_act_call *call) {
     return run_act(device, LS_CUDA_act_backward, call, 1);
 }
 
-/* ---- gates ------------------------------------------------------------------------------------------------------- */
-
 static ls_status run_gate(ls_device *device, const ls_gated_call *c) {
     static const ls_cuda_kernel kernels[LS_GATE_FNS][2][2] = {
         [LS_GATE_SILU] = {{LS_CUDA_gated_forward, LS_CUDA_gated_forward_table},
@@ -80,8 +78,6 @@ ls_status ls_cuda_op_gated_backward(ls_device *device, const ls_gated_call *call
     own.y = NULL;
     return run_gate(device, &own);
 }
-
-/* ---- bias -------------------------------------------------------------------------------------------------------- */
 
 /* The packs of a bias. */
 enum { WIDTH = 4 };

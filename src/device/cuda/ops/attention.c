@@ -1,5 +1,5 @@
-/* attention.c: attention of B sequences in one or more parts: all parts go in one launch, which finds its heads in a
- * list of them. */
+/* attention.c: launches attention with chains, of B sequences in one or more parts. All parts are one launch, which
+ * finds its heads in a list of the parts. */
 #include "device/cuda/args/attention.h"
 
 #include <assert.h>
@@ -10,13 +10,13 @@
 
 enum {
     T_MAX = 1 << 30,
-    QUERIES_MAX = 65535 * 32, /* so many tiles of the smallest are a grid's last dimension */
-    FEW_QUERIES = 16,         /* so many and fewer have a block each */
+    QUERIES_MAX = 65535 * 32, /* the limit of a grid's z, in the smallest tiles */
+    FEW_QUERIES = 16,         /* this many or fewer have a block each */
     PARTS_MAX = LS_CUDA_LIST_BYTES / sizeof(ls_cuda_attention_part),
 };
 
-/* One pass: which kernel, with how many rows of its own and of what passes by, for heads of at most `size`; of keys:
- * how many tiles of what passes by are in shared memory. */
+/* One pass: its kernel for heads of at most `size`; the rows of the tile that a block owns, and of the tiles that it
+ * streams through; for keys, how many of the streamed tiles are in shared memory. */
 typedef struct pass {
     ls_cuda_kernel kernel;
     size_t size, own, other, tiles;
@@ -38,8 +38,6 @@ static const pass keys_passes[SIZES] = {{LS_CUDA_attention_keys_64, 64, 128, 64,
                                         {LS_CUDA_attention_keys_wide, 256, 32, 32, 2}};
 
 static int size_index(size_t head_size) { return head_size == 64 ? 0 : head_size == 128 ? 1 : head_size < 128 ? 2 : 3; }
-
-/* ---- arguments --------------------------------------------------------------------------------------------------- */
 
 static ls_cuda_heads heads_of(const void *at, size_t row_stride, size_t head_stride, size_t rows) {
     ls_cuda_heads h = {.row_stride = row_stride, .head_stride = head_stride, .sequence_stride = rows * row_stride};
@@ -78,6 +76,7 @@ static ls_cuda_attention_part part_of(const ls_attention_call *call, const ls_at
     };
 }
 
+/* Returns whether all tensors of a part allow loads of four elements; those of backward only if `backward`. */
 static bool part_is_aligned(const ls_cuda_attention_part *p, ls_dtype act, bool backward) {
     const ls_cuda_heads *all[] = {&p->q, &p->k, &p->v, &p->o, &p->dout, &p->dq, &p->dk, &p->dv};
     for (int i = 0; i < (backward ? 8 : 4); i++)
@@ -85,7 +84,8 @@ static bool part_is_aligned(const ls_cuda_attention_part *p, ls_dtype act, bool 
     return true;
 }
 
-static ls_status check(const ls_attention_call *call) {
+/* Checks what a GPU supports, by the first part. */
+static ls_status check_attention(const ls_attention_call *call) {
     const ls_attention *a = &call->parts[0];
     if (a->act != LS_F32 && a->act != LS_BF16 && a->act != LS_F16)
         return ls_fail(LS_ERR_INPUT, "attention on tensors of type %d: must be fp32, bf16 or fp16", (int)a->act);
@@ -111,7 +111,7 @@ static ls_status check(const ls_attention_call *call) {
 ls_status ls_cuda_attention_open(ls_device *device, const ls_attention_call *call, bool backward,
                                  ls_cuda_attention_job *job) {
     assert(call->nparts >= 1);
-    LS_TRY(check(call));
+    LS_TRY(check_attention(call));
     const ls_attention *first = &call->parts[0];
     ls_cuda_attention_part parts[PARTS_MAX];
     bool is_vector = first->head_size % 4 == 0;
@@ -140,8 +140,6 @@ ls_status ls_cuda_attention_open(ls_device *device, const ls_attention_call *cal
     return LS_OK;
 }
 
-/* ---- operations -------------------------------------------------------------------------------------------------- */
-
 static ls_status run_pass(ls_device *device, const ls_cuda_attention_job *job, const pass *p, size_t rows, size_t heads,
                           unsigned threads, size_t elems) {
     if (!job->B) return LS_OK;
@@ -155,6 +153,7 @@ static ls_status run_dots(ls_device *device, const ls_cuda_attention_job *job) {
     return ls_cuda_launch(device, LS_CUDA_attention_dots, grid, 16 * LS_CUDA_ATTENTION_DOTS_ROWS, 0, &job->args);
 }
 
+/* Runs forward for few queries (generation): a block for each query and head, with its scores in shared memory. */
 static ls_status run_few(ls_device *device, const ls_cuda_attention_job *job, size_t bytes) {
     ls_cuda_grid grid = {job->queries, job->heads, job->B};
     return ls_cuda_launch(device, LS_CUDA_attention_few, grid, LS_CUDA_ATTENTION_FEW_THREADS, bytes, &job->args);

@@ -1,5 +1,5 @@
-/* attention_hgmma.c: attention with the unit hgmma: by the kernels of attention_hgmma.cu where the GPU, the shapes and
- * the alignment allow it, else by those of attention_hgmma_any.cu. The bits are the same. */
+/* attention_hgmma.c: launches attention with the matrix unit hgmma: by the kernels of attention_hgmma.cu (TMA tiles) if
+ * the GPU, the shapes and the alignment allow it, else by those of attention_hgmma_any.cu. The bits are the same. */
 #include "device/cuda/args/attention_hgmma.h"
 
 #include <stdbool.h>
@@ -8,7 +8,7 @@
 #include "device/cuda/ops/attention.h"
 
 enum {
-    FEW_QUERIES = 64, /* so many and fewer do not fill a tile */
+    FEW_QUERIES = 64, /* this many or fewer do not fill a tile */
     TILE_HEAD_MAX = 128,
     TILE_ROWS = 64,      /* of a tile that TMA loads at once */
     MASKS_MAX = 1 << 30, /* bytes */
@@ -55,7 +55,8 @@ static const pass tile_queries[2][2] = {TILES(queries_128, LS_CUDA_HGMMA_BACKWAR
 static const pass tile_keys[2][2] = {TILES(keys_128, LS_CUDA_HGMMA_BACKWARD_GROUPS),
                                      TILES(keys_128_drop, LS_CUDA_HGMMA_BACKWARD_GROUPS)};
 
-/* Both, for heads of up to 64: rows are keys. Where a head has several tiles, by pairs of blocks. */
+/* All gradients in one kernel, for heads of up to 64; rows are keys. If a head has several tiles, pairs of blocks may
+ * share it. */
 static const pass tile_once[2][2] = {TYPES(once, 128, 512), TYPES(once_drop, 128, 512)};
 static const pass tile_pairs[2][2] = {TYPES(pairs, 128, 512), TYPES(pairs_drop, 128, 512)};
 
@@ -72,6 +73,7 @@ static ls_cuda_attention_hgmma args_of(const ls_cuda_attention_job *job) {
     };
 }
 
+/* Launches a pass of attention_hgmma_any.cu: a block for each tile of rows, head and sequence. */
 static ls_status run_any(ls_device *device, const ls_cuda_attention_hgmma *args, const pass *p, size_t rows,
                          size_t heads) {
     ls_cuda_grid grid = {ls_cuda_divide_up(rows, p->rows), heads, args->B};
@@ -79,13 +81,12 @@ static ls_status run_any(ls_device *device, const ls_cuda_attention_hgmma *args,
     return ls_cuda_launch(device, p->kernel, grid, p->threads, p->shared, args);
 }
 
-/* ---- TMA tiles --------------------------------------------------------------------------------------------------- */
-
 /* Returns whether all rows are aligned to 16 bytes. */
 static bool is_aligned(const void *at, size_t row_stride, size_t head_stride) {
     return (uintptr_t)at % 16 == 0 && row_stride % 8 == 0 && head_stride % 8 == 0;
 }
 
+/* Makes the TMA tensor map of one tensor of a part; false if TMA cannot load it. */
 static bool map_of(ls_device *device, const ls_attention_call *call, ls_attention_in x, size_t heads, size_t rows,
                    size_t rows_apart, ls_cuda_tensor_map *out) {
     const size_t counts[4] = {call->parts[0].head_size, heads, rows, call->B};
@@ -93,6 +94,7 @@ static bool map_of(ls_device *device, const ls_attention_call *call, ls_attentio
     return ls_cuda_heads_map(device, x.at, counts, strides, TILE_ROWS, out);
 }
 
+/* Makes the tensor maps of a part. Returns false if one is impossible, or an output is not aligned. */
 static bool maps_of(ls_device *device, const ls_attention_call *call, const ls_attention *a, bool backward,
                     ls_cuda_attention_maps *out) {
     size_t queries = a->T - a->first_query, apart = call->query_rows;
@@ -120,6 +122,7 @@ static size_t masks_bytes(const ls_attention_call *call, const ls_cuda_attention
     return call->parts[0].drop.scale > 0 ? heads * args->stat_rows * (args->stat_rows / 8) : 0;
 }
 
+/* Returns whether the kernels with TMA tiles support this call. `space` is overwritten. */
 static bool takes_tiles(ls_device *device, const ls_attention_call *call, const ls_cuda_attention_hgmma *args,
                         bool backward, ls_cuda_attention_tiles *space) {
     const ls_attention *a = &call->parts[0];
@@ -134,7 +137,7 @@ static bool takes_tiles(ls_device *device, const ls_attention_call *call, const 
     return true;
 }
 
-/* Launches groups of `together` blocks, where each block of a group computes one row of tiles. */
+/* Launches persistent groups of `together` blocks; each block computes one row of tiles of a head at a time. */
 static ls_status run_groups(ls_device *device, const ls_cuda_attention_tiles *tiles, const pass *p, size_t rows,
                             size_t heads, size_t together) {
     ls_cuda_attention_tiles args = *tiles;
@@ -151,7 +154,7 @@ static ls_status run_tiles(ls_device *device, const ls_cuda_attention_tiles *til
     return run_groups(device, tiles, p, rows, heads, 1);
 }
 
-/* Calls `run` for parts that go in one launch. */
+/* Calls `run` once for every LS_CUDA_HGMMA_PARTS parts, whose tensor maps fit into one launch. */
 static ls_status each_launch(ls_device *device, const ls_attention_call *call, const ls_cuda_attention_hgmma *all,
                              bool backward, ls_status (*run)(ls_device *device, const ls_cuda_attention_tiles *tiles)) {
     ls_cuda_attention_tiles tiles = {.h = *all};
@@ -169,8 +172,7 @@ static ls_status each_launch(ls_device *device, const ls_attention_call *call, c
     return LS_OK;
 }
 
-/* ---- statistics -------------------------------------------------------------------------------------------------- */
-
+/* Returns whether o and dout are aligned for the wide kernel of the statistics. */
 static bool has_wide_rows(ls_device *device, const ls_attention_call *call) {
     if (call->parts[0].head_size % 8 || ls_cuda_computes_otherwise(device)) return false;
     for (int p = 0; p < call->nparts; p++) {
@@ -182,6 +184,7 @@ static bool has_wide_rows(ls_device *device, const ls_attention_call *call) {
     return true;
 }
 
+/* Computes L and D of every query, and clears args->turns. */
 static ls_status run_stats(ls_device *device, const ls_attention_call *call, const ls_cuda_attention_hgmma *args) {
     const pass any = {LS_CUDA_attention_hgmma_stats, LS_CUDA_HGMMA_STATS_ROWS, 16 * LS_CUDA_HGMMA_STATS_ROWS, 0};
     size_t blocks = args->stat_rows / LS_CUDA_HGMMA_STATS_WIDE_ROWS;
@@ -190,9 +193,7 @@ static ls_status run_stats(ls_device *device, const ls_attention_call *call, con
                           2 * LS_CUDA_HGMMA_STATS_WIDE_ROWS, 0, args);
 }
 
-/* ---- dropout ----------------------------------------------------------------------------------------------------- */
-
-/* Makes the dropout masks, by rows of queries or, if `across`, of keys. */
+/* Computes the dropout masks, with a line for each query or, if `across`, key. Nothing without dropout. */
 static ls_status run_masks(ls_device *device, ls_cuda_attention_hgmma *args, bool across) {
     size_t tiles = args->stat_rows / LS_CUDA_HGMMA_MASK_TILE;
     if (!args->masks) return LS_OK;
@@ -200,8 +201,6 @@ static ls_status run_masks(ls_device *device, ls_cuda_attention_hgmma *args, boo
     return ls_cuda_launch(device, LS_CUDA_attention_hgmma_masks, (ls_cuda_grid){tiles * tiles, args->heads, args->B},
                           LS_CUDA_HGMMA_MASK_THREADS, 0, args);
 }
-
-/* ---- operations -------------------------------------------------------------------------------------------------- */
 
 static ls_status forward_tiles(ls_device *device, const ls_cuda_attention_tiles *tiles) {
     const pass *p =
@@ -217,7 +216,7 @@ static double rounds_of(size_t all, size_t count, size_t longest, size_t head) {
     return (double)(all / count * head) + (rest == 0 ? 0 : share > (double)longest ? share : (double)longest);
 }
 
-/* Returns whether pairs of blocks are faster although the second block idles during queries that only the first sees.
+/* Returns whether pairs of blocks are faster, although the second block idles during queries that only the first sees.
  * On an H200 pairs took 21 % less where the idle time adds 3 % (64 heads of 4 × 4096 queries) and 5 % less where it
  * adds 11 % (768 of 1024). */
 static bool pays_by_pairs(ls_device *device, size_t all, size_t T) {

@@ -42,9 +42,8 @@ static ls_cuda_batch_norm args_of(const ls_batch_norm_call *c) {
     };
 }
 
-/* ---- sums -------------------------------------------------------------------------------------------------------- */
-
-/* Chains by this kernel; `kind` is what becomes of their sums, which are `sum` and, with two chains, `dot`. */
+/* Runs the kernel for the chains of each image, and joins them by ghost groups to `sum` and, with two chains, `dot`;
+ * `kind` says whether as sums or as the statistics of them. */
 static ls_status run_sums(ls_device *device, const ls_batch_norm_call *c, ls_cuda_kernel kernel, int kind, float *sum,
                           float *dot) {
     ls_cuda_batch_norm args = args_of(c);
@@ -77,8 +76,6 @@ ls_status ls_cuda_op_batch_norm_grad_sums(ls_device *device, const ls_batch_norm
     return run_sums(device, c, LS_CUDA_batch_norm_grad_sums, LS_CUDA_BATCH_NORM_SUMS, c->sum, c->dot);
 }
 
-/* ---- statistics -------------------------------------------------------------------------------------------------- */
-
 static ls_status make_stats(ls_device *device, const ls_batch_norm_call *c, int kind) {
     LS_TRY(ls_batch_norm_check(c));
     ls_cuda_batch_norm args = args_of(c);
@@ -95,8 +92,6 @@ ls_status ls_cuda_op_batch_norm_mean(ls_device *device, const ls_batch_norm_call
 ls_status ls_cuda_op_batch_norm_rstd(ls_device *device, const ls_batch_norm_call *c) {
     return make_stats(device, c, LS_CUDA_BATCH_NORM_RSTD);
 }
-
-/* ---- maps -------------------------------------------------------------------------------------------------------- */
 
 static ls_status run_map(ls_device *device, const ls_batch_norm_call *c, ls_cuda_kernel kernel) {
     LS_TRY(ls_batch_norm_check(c));

@@ -1,14 +1,13 @@
-/* conv_grad.c: gradients of the weights of convolutions by kernels that walk over windows, where one fits. */
+/* conv_grad.c: chooses and launches special kernels for weight gradients of convolutions (kernels/conv_grad.cu). */
 #include <stdbool.h>
 
 #include "device/cuda/ops/gemm.h"
 #include "device/cuda/ops/ops.h"
 
-/* Of windows of one pixel: more chains than that make enough tiles of a plain product. */
+/* With more chains than that, a 1 × 1 convolution has enough tiles for a plain GEMM. */
 #define POINT_CHAINS_MAX ((size_t)1 << 18)
 
-/* Of images of so many pixels beside each other, in so many windows. A block has `outs` channels of dy and `ins` of the
- * images. */
+/* A kernel for rows of `width` windows. A block has `outs` channels of dy and `ins` of the images. */
 struct ls_cuda_windows {
     size_t width, stride;
     ls_cuda_kernel kernel;
@@ -52,6 +51,7 @@ static size_t window_shared(const ls_cuda_windows *k) {
     return (k->shared + (LS_CUDA_CONV_GRAD_AHEAD + 1) * k->rows * k->width * k->outs) * sizeof(float);
 }
 
+/* Returns whether slices begin and end with whole images. */
 static bool slices_are_images(const ls_gemm *g) {
     size_t positions = g->patches->rows_y * g->patches->rows_x;
     if (g->slices <= 1) return g->k % positions == 0;

@@ -8,8 +8,8 @@ enum { WIDTH = 4 };
 
 LS_ASSERT_ARGS(ls_convert_call, 5);
 LS_ASSERT_ARGS(ls_round_call, 4);
-static ls_status run(ls_device *device, ls_cuda_kernel kernel, void *out, ls_dtype to, ls_dtype out_dtype,
-                     const void *in, ls_dtype from, size_t n) {
+static ls_status run_convert(ls_device *device, ls_cuda_kernel kernel, void *out, ls_dtype to, ls_dtype out_dtype,
+                             const void *in, ls_dtype from, size_t n) {
     ls_cuda_convert args = {.flat = {.n = n}, .to = (int)to, .from = (int)from, .out = out, .in = in};
     args.flat.aligned = ls_cuda_fits(out, out_dtype, 0, WIDTH) && ls_cuda_fits(in, from, 0, WIDTH);
     return ls_cuda_launch(device, kernel, ls_cuda_flat_grid(&args.flat, WIDTH, LS_CUDA_CONVERT_PACKS),
@@ -23,12 +23,12 @@ ls_status ls_cuda_op_convert(ls_device *device, const ls_convert_call *c) {
     if (!narrows && !widens)
         return ls_fail(LS_ERR_INPUT, "cannot convert from %s to %s; one must be f32, the other bf16 or f16",
                        ls_dtype_name(from), ls_dtype_name(to));
-    return run(device, LS_CUDA_convert, c->out, to, to, c->in, from, c->n);
+    return run_convert(device, LS_CUDA_convert, c->out, to, to, c->in, from, c->n);
 }
 
 ls_status ls_cuda_op_round(ls_device *device, const ls_round_call *c) {
     LS_TRY(ls_check_half("rounding", c->to));
-    return run(device, LS_CUDA_round, c->y, c->to, LS_F32, c->x, LS_F32, c->n);
+    return run_convert(device, LS_CUDA_round, c->y, c->to, LS_F32, c->x, LS_F32, c->n);
 }
 
 LS_ASSERT_ARGS(ls_copy_rows_call, 6);

@@ -63,8 +63,6 @@ ls_status ls_cuda_op_find_bad(ls_device *device, const ls_find_bad_call *c) {
 
 _Static_assert(LS_ALL_FINITE == UINT64_MAX, "the largest index, all bytes 0xFF, is that of no element");
 
-/* ---- losses and right answers ------------------------------------------------------------------------------------ */
-
 _Static_assert(offsetof(ls_loss_sum, total) == 0 && offsetof(ls_loss_sum, count) == sizeof(int64_t) &&
                    offsetof(ls_loss_sum, bad) == 2 * sizeof(int64_t),
                "kernels add to total, count and bad");

@@ -1,4 +1,4 @@
-/* drop.h: converts the dropout of a call into a kernel's argument. */
+/* drop.h: converts the dropout of a call into a kernel's argument. `together` must be below 2^31 (divider.h). */
 #ifndef LS_DEVICE_CUDA_OPS_DROP_H
 #define LS_DEVICE_CUDA_OPS_DROP_H
 

@@ -30,8 +30,6 @@ ls_status ls_cuda_op_embed_forward(ls_device *device, const ls_embed_call *c) {
                           LS_CUDA_PACK_THREADS, 0, &args);
 }
 
-/* ---- rotation ---------------------------------------------------------------------------------------------------- */
-
 LS_ASSERT_ARGS(ls_rope_call, 14);
 static ls_status rotate(ls_device *device, const ls_rope_call *c, bool back) {
     assert(c->period > 0 && c->d % 2 == 0);

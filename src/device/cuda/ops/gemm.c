@@ -94,6 +94,7 @@ static const kernel_set hgmma_kernels = {
     [LS_GEMM_TN] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_tn, NO_KERNEL, NO_KERNEL},
 };
 
+/* Returns the kernels, by tile, that support this matmul's types, alignment and gathering. */
 static const ls_cuda_kernel *kernels_of(const ls_gemm *g, const ls_cuda_gemm *args, bool gathers) {
     bool is_aligned = args->a_is_vector && args->b_is_vector;
     if (g->unit == LS_UNIT_HGMMA) return hgmma_kernels[g->form];
@@ -126,6 +127,7 @@ typedef struct gemm_plan {
     size_t blocks;   /* of one split: tiles of C */
 } gemm_plan;
 
+/* Return the shared memory of the two steps of both operands, and of a tile of sums. */
 static size_t steps_bytes(const tile_kind *t) {
     return 2 * (LS_CUDA_GEMM_STEP(t->m) + LS_CUDA_GEMM_STEP(t->n)) * sizeof(float);
 }
@@ -168,6 +170,8 @@ static void place_levels(ls_device *device, gemm_plan *plan, int levels, size_t 
     plan->far_levels = levels - plan->near_levels;
 }
 
+/* Plans a tile with `apart` splits: at the highest occupancy whose partial sums fit into scratch, else at one block.
+ * The caller checks scratch_bytes(). */
 static gemm_plan plan_of(ls_device *device, const ls_gemm *g, int tile, int apart) {
     const tile_kind *t = &tiles[tile];
     gemm_plan plan = {.tile = tile, .apart = apart, .blocks = SIZE_MAX};
@@ -206,8 +210,8 @@ static double estimate_cost(ls_device *device, const ls_gemm *g, const gemm_plan
     return cost;
 }
 
-/* Sets *best to the plan with the lowest estimated time, except with tile `but`. Returns false if no plan has a kernel
- * and fits into scratch. */
+/* Sets *best to the plan with the lowest estimated time, except with tile `but` (−1: all). Either no slice or every
+ * slice is split off. Returns false, with *best unchanged, if no plan has a kernel and fits into scratch. */
 static bool choose_plan(ls_device *device, const ls_gemm *g, const ls_cuda_kernel *kernels, int but, gemm_plan *best) {
     int slices = slices_of(g);
     double least = -1;
@@ -231,6 +235,7 @@ static bool is_aligned(const void *p, ls_dtype dtype, size_t stride) {
     return (uintptr_t)p % (4 * ls_dtype_bytes(dtype)) == 0 && stride % 4 == 0;
 }
 
+/* Returns whether all slices begin and end at multiples of four in k. */
 static bool bounds_are_aligned(const ls_gemm *g) {
     if (g->slices <= 1) return g->k % 4 == 0;
     for (int s = 0; s <= g->slices; s++)
@@ -246,6 +251,7 @@ static bool grid_is_aligned(const void *p, const ls_gemm_grid *g) {
     return is_aligned(p, LS_F32, g->step0) && g->step1 % 4 == 0 && g->step2 % 4 == 0;
 }
 
+/* Fills the kernel's arguments from a call, except those of the plan: tiles, levels and scratch. */
 static ls_cuda_gemm args_of(const ls_gemm *g) {
     ls_cuda_gemm args = {
         .m = g->m,
@@ -313,6 +319,7 @@ static void gather_args_of(const ls_gemm *g, ls_cuda_gemm_gather *args) {
     if (g->form == LS_GEMM_NN) args->g.b_is_vector = grid_is_aligned(g->b, rows) && g->n % 4 == 0;
 }
 
+/* Checks that no index of a gather exceeds 31 bits. */
 static ls_status check_gather(const ls_gemm *g) {
     const ls_gemm_patches *p = g->patches;
     size_t most = g->m > g->k ? g->m : g->k;
@@ -341,6 +348,7 @@ static ls_status get_scratch(ls_device *device, size_t bytes, float **out) {
     return LS_OK;
 }
 
+/* Returns whether run_thin() can run this matmul: few rows of C, fp32, aligned, not TN. */
 static bool is_thin(const ls_gemm *g, const ls_cuda_gemm *args) {
     return g->m <= LS_CUDA_GEMM_THIN_M && g->form != LS_GEMM_TN && g->dtype == LS_F32 && args->a_is_vector &&
            args->b_is_vector;
@@ -371,6 +379,7 @@ static size_t unfold_bytes(const ls_gemm *g, const ls_cuda_gemm *args) {
     return bytes;
 }
 
+/* Writes the patches as a matrix in memory (im2col), with rows padded to four columns. */
 static ls_status unfold(ls_device *device, const ls_gemm *g, const ls_cuda_gemm_gather *gather, float *to) {
     size_t width = round_up_4(g->n);
     ls_cuda_unfold args = {.patches = gather->patches,
@@ -448,7 +457,8 @@ ls_status ls_cuda_gemm_run_own(ls_device *device, const ls_gemm *g, ls_cuda_way 
     return plan.apart > 1 ? ls_cuda_gemm_join_parts(device, &args.g) : LS_OK;
 }
 
-static ls_status run(ls_device *device, const ls_gemm *g) {
+/* Runs a matmul without epilogue: the autotuned way if there is one, else our own kernels. */
+static ls_status run_gemm(ls_device *device, const ls_gemm *g) {
     if (!g->m || !g->n) return LS_OK;
     if (g->unit == LS_UNIT_HGMMA) {
         ls_cuda_gemm args = args_of(g);
@@ -462,7 +472,7 @@ static ls_status run(ls_device *device, const ls_gemm *g) {
 ls_status ls_cuda_op_gemm(ls_device *device, const ls_gemm *call) {
     LS_TRY(ls_cuda_check_unit(device, call->unit));
     LS_TRY(ls_gemm_check(call));
-    if (!call->end) return run(device, call);
+    if (!call->end) return run_gemm(device, call);
     if (!ls_cuda_gemm_ends(device, call))
         return ls_fail(LS_ERR_INPUT, "a GPU has no such matmul that ends with an activation; call them apart");
     ls_cuda_gemm args = args_of(call);

@@ -1,4 +1,4 @@
-/* hash.c: the hash of memory, made of those of pieces, and hashes of blocks. */
+/* hash.c: the hash of memory, as the hash of the hashes of its pieces, and hashes of blocks. */
 #include "device/cuda/args/hash.h"
 
 #include "device/cuda/ops/ops.h"
@@ -21,7 +21,7 @@ ls_status ls_cuda_op_hash(ls_device *device, const ls_hash_call *c) {
         device,
         (ls_cuda_hash){.x = c->x, .bytes = c->bytes, .piece = LS_CUDA_HASH_PIECE, .canonical = 1, .out = memory},
         count));
-    /* All of them are one piece; of no bytes there is a hash, too. */
+    /* The hashes are one piece; zero bytes have a hash, too. */
     return hash_pieces(
         device, (ls_cuda_hash){.x = memory, .bytes = bytes, .piece = bytes + 1, .out = (uint64_t *)(void *)c->out}, 1);
 }

@@ -1,6 +1,6 @@
-/* hgmma.c: products of the unit hgmma by the kernels of hgmma.cu, hgmma_over.cu and hgmma_act.cu: which tile, whether
- * slices are made apart, and whether the last tiles are cut, by an estimate of what ends first; and the other ways that
- * a trial may choose (library.c). */
+/* hgmma.c: launches GEMMs of the matrix unit hgmma by the kernels of hgmma.cu, hgmma_over.cu and hgmma_act.cu. An
+ * estimate of the time chooses the tile, whether slices are computed apart (split-K), and whether the last tiles are
+ * cut (stream-K), within the way that the caller, or a trial of library.c, chose (choices.h explains the words). */
 #include "device/cuda/ops/hgmma.h"
 
 enum {
@@ -8,7 +8,7 @@ enum {
     ROW_BYTES = 128,  /* of a tile in shared memory */
     ALIGN_BYTES = 16, /* alignment that TMA requires */
     TILES = 5,
-    WIDE_TILE = 0, /* holds the sums of a slice where it has no registers for them */
+    WIDE_TILE = 0, /* holds the sums of a slice outside registers, of which it has too few */
     END_TILE = 1,  /* of hgmma_act.cu */
     OVER_TILE = 3, /* of hgmma_over.cu, */
     TALL_TILE = 4, /* and with 256 rows */
@@ -16,16 +16,16 @@ enum {
     BLOCKS_MAX = LS_CUDA_FLAGS / 2, /* two warpgroups of a block have a flag each */
 };
 
-/* The most that scratch may be. */
+/* Upper bound of the scratch memory. */
 #define SCRATCH_MAX ((size_t)1 << 30)
 
 /* Cycles of a multiprocessor (measured: build/bench/gpu_kernels, rows hgmma). Only their ratios matter. */
-#define EDGE_CYCLES 1500.0  /* to begin and to end a tile, */
-#define EDGE_PER_BYTE 0.014 /* and for each byte of it that goes to C */
-#define OVER_CYCLES 300.0   /* the same where it goes out while the next is multiplied, */
-#define SUM_CYCLES 300.0    /* and where it is the sum of two slices */
-#define HELD_CYCLES 1200.0  /* a slice's sums that are held, and added to the next one's */
-#define SET_PER_BYTE 0.025  /* sums that go to memory or come back */
+#define EDGE_CYCLES 1500.0  /* prologue and epilogue of a tile, */
+#define EDGE_PER_BYTE 0.014 /* and for each byte of C that it stores */
+#define OVER_CYCLES 300.0   /* the same if the epilogue overlaps the next tile, */
+#define SUM_CYCLES 300.0    /* and more if it adds two slices */
+#define HELD_CYCLES 1200.0  /* to hold a slice's sums and add them to the next one's */
+#define SET_PER_BYTE 0.025  /* sums stored to memory or loaded */
 #define MEMORY_PER_BYTE 0.06
 #define LAUNCH_CYCLES 4000.0
 #define CUT_FACTOR                                                                                                     \
@@ -49,7 +49,7 @@ static const tile_kind tiles[TILES] = {
 _Static_assert(LS_CUDA_HGMMA_ACT_N == 192, "the tile END_TILE");
 _Static_assert((int)LS_GEMM_GELU == LS_CUDA_HGMMA_GELU && (int)LS_GEMM_GELU_GRAD == LS_CUDA_HGMMA_GELU_GRAD &&
                    (int)LS_GEMM_GATED_GRAD == LS_CUDA_HGMMA_GATED_GRAD && (int)LS_GEMM_GATED == LS_CUDA_HGMMA_GATED,
-               "kernels know ends by the numbers of ls_gemm_end");
+               "kernels know epilogues by the numbers of ls_gemm_end");
 
 static const ls_cuda_kernel kernels_of_two[] = {[LS_GEMM_NN] = LS_CUDA_hgmma_over_nn_2,
                                                 [LS_GEMM_NT] = LS_CUDA_hgmma_over_nt_2,
@@ -95,7 +95,7 @@ bool ls_cuda_hgmma_takes(ls_device *device, const ls_gemm *g) {
 
 /* ---- the estimate ------------------------------------------------------------------------------------------------ */
 
-/* A way to make a product. */
+/* A variant of a GEMM: tile, split and stream-K. */
 typedef struct hgmma_plan {
     int tile, each; /* each: slices of a unit that are apart from the others; 0: all together */
     bool is_cut;
@@ -105,6 +105,7 @@ typedef struct hgmma_plan {
     size_t scratch;
 } hgmma_plan;
 
+/* Returns the steps of `length` values of k, each period padded to whole steps. */
 static size_t steps_of(const ls_gemm *g, size_t period, size_t length) {
     return period < g->k ? length / period * ls_cuda_divide_up(period, BK) : ls_cuda_divide_up(length, BK);
 }
@@ -114,6 +115,7 @@ static size_t scratch_max(ls_device *device) {
     return limit < SCRATCH_MAX ? limit : SCRATCH_MAX;
 }
 
+/* Returns whether TMA can store C, or the parts of a split. */
 static bool is_staged(const ls_gemm *g, bool are_apart) {
     return are_apart ? g->n * sizeof(float) % ALIGN_BYTES == 0 : is_aligned(g->c, g->c_dtype, g->ldc);
 }
@@ -137,6 +139,8 @@ static size_t begun_bytes(const hgmma_plan *p) {
 /* Returns the number of tiles across the columns of gates; each tile has as many columns of the gated values. */
 static size_t tiles_across(const ls_gemm *g, const tile_kind *t) { return ls_cuda_divide_up(g->gate, t->n / 2); }
 
+/* Plans a tile with `each` slices a part (0: no split), cut or not. Returns false if the kernels do not support it or
+ * the scratch is too small; *out is then undefined. */
 static bool plan_of(ls_device *device, const ls_gemm *g, size_t period, int tile, int each, bool is_cut,
                     hgmma_plan *out) {
     const tile_kind *t = &tiles[tile];
@@ -183,6 +187,7 @@ static bool plan_of(ls_device *device, const ls_gemm *g, size_t period, int tile
     return p.scratch <= scratch_max(device);
 }
 
+/* Estimates the time of a plan in cycles of a multiprocessor. */
 static double cost_of(ls_device *device, const ls_gemm *g, const hgmma_plan *p) {
     const tile_kind *t = &tiles[p->tile];
     int slices = slices_of(g);
@@ -233,6 +238,7 @@ static bool choose_but(ls_device *device, const ls_gemm *g, size_t period, int b
     return least >= 0;
 }
 
+/* Sets *best to the best plan of a way; of LS_CUDA_OWN_SECOND, to the best with another tile than the best. */
 static bool choose_plan(ls_device *device, const ls_gemm *g, size_t period, ls_cuda_way way, hgmma_plan *best) {
     return choose_but(device, g, period, -1, way, best) &&
            (way != LS_CUDA_OWN_SECOND || choose_but(device, g, period, best->tile, way, best));
@@ -261,6 +267,7 @@ static ls_status map_operand(ls_device *device, const ls_gemm *g, size_t period,
     return ls_cuda_tensor_map_of(device, &tiled, out);
 }
 
+/* Makes the tensor map of C, or of the parts; none if TMA cannot store it, and then threads do. */
 static ls_status map_c(ls_device *device, const ls_gemm *g, ls_cuda_hgmma *args) {
     bool are_apart = args->g.parts != NULL;
     if (!is_staged(g, are_apart)) return LS_OK;
@@ -348,8 +355,9 @@ ls_status ls_cuda_hgmma_run(ls_device *device, const ls_gemm *g, const ls_cuda_g
     return plan.each ? join_parts(device, &args) : LS_OK;
 }
 
-/* ---- with an end ------------------------------------------------------------------------------------------------- */
+/* ---- with a fused epilogue --------------------------------------------------------------------------------------- */
 
+/* Sets *best to the faster of the plan with whole tiles and that with cut ones. Returns false if neither fits. */
 static bool choose_end_plan(ls_device *device, const ls_gemm *g, hgmma_plan *best) {
     hgmma_plan cut;
     if (!plan_of(device, g, g->k, END_TILE, 0, false, best)) return false;

@@ -1,4 +1,4 @@
-/* hgmma.h: GEMMs of the matrix unit hgmma by the kernels of hgmma.cu; called by gemm.c. */
+/* hgmma.h: GEMMs of the matrix unit hgmma by the kernels of hgmma.cu; for gemm.c. ../choices.h explains the ways. */
 #ifndef LS_DEVICE_CUDA_OPS_HGMMA_H
 #define LS_DEVICE_CUDA_OPS_HGMMA_H
 
@@ -15,9 +15,9 @@ ls_status ls_cuda_hgmma_run(ls_device *device, const ls_gemm *g, const ls_cuda_g
 /* Returns whether this GEMM can run in the given way, and that differs from LS_CUDA_OWN. */
 bool ls_cuda_hgmma_has_way(ls_device *device, const ls_gemm *g, ls_cuda_way way);
 
-/* ls_cuda_hgmma_ends() returns whether the epilogue g->end can be fused; ls_cuda_hgmma_run_end() runs the fused
- * GEMM. */
+/* Returns whether the epilogue g->end can be fused into this GEMM, which also must fill the GPU. */
 bool ls_cuda_hgmma_ends(ls_device *device, const ls_gemm *g);
+/* Runs a GEMM with its epilogue, for which ls_cuda_hgmma_ends() returned true. */
 ls_status ls_cuda_hgmma_run_end(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *args);
 
 #endif

@@ -1,12 +1,11 @@
-/* library.c: products of the unit hgmma by cuBLASLt, or by our own kernels in another way than hgmma.c would choose,
- * where that is faster, and has the same bits.
+/* library.c: autotunes GEMMs of the matrix unit hgmma: runs them by cuBLASLt, or by our own kernels in another way than
+ * hgmma.c would choose, if that is faster and gives the same bits.
  *
- * When a large product comes for the second time, all are tried out with made-up numbers in memory that is given back
- * at once: the chosen kernels make C; the other ways of hgmma.c and each algorithm that the library guesses make it
- * too, and are out unless every byte of it is the same; of those left the fastest is taken if it is faster by GAIN.
- * What was found is kept in a file (choices.h). Where there is no room for such a trial, or trials took TRIALS_S, our
- * own kernels it is, for this run.
- */
+ * When a large GEMM occurs for the second time, a trial runs all contenders on random numbers in memory that is freed
+ * at the end. Our default kernels compute C. A contender, another way of hgmma.c or an algorithm of the library's
+ * heuristic, is rejected unless every byte of its C is the same. The fastest of the rest is chosen if it is faster by
+ * GAIN. The result is kept in a file (choices.h). If memory for a trial is short, or trials have taken TRIALS_S, our
+ * default kernels are used for this run. */
 #include "device/cuda/ops/library.h"
 
 #include <stdio.h>
@@ -27,32 +26,32 @@ enum {
     REPEATS_MAX = 16,
     ALIGN_MAX = 256,
     GRANULE = 16,
-    NUMBERS = 1048573, /* random ones; a prime, so that rows begin at others */
-    EXPONENTS = 14,    /* of them: four decades */
+    NUMBERS = 1048573, /* random numbers; a prime, so that rows begin at different ones */
+    EXPONENTS = 14,    /* of these numbers: four decades */
 };
 
-/* The most that slices side by side may need. */
+/* Upper bound of the scratch for the sums of all slices. */
 #define PARTS_MAX ((size_t)1 << 30)
-/* A trial takes so long for each algorithm and round at least. */
+/* Shortest time of a contender in a round. */
 #define ROUND_S 0.002
 #define GAIN 1.02
-/* Who takes so much longer than the best in the first round is out. */
+/* Contenders this much slower than the best in the first round are not timed again. */
 #define HOPELESS 1.1
-/* After so long no product is tried out any more in a run. */
+/* Time of all trials in a run. */
 #define TRIALS_S 15.0
-/* Smaller products are not worth a trial. */
+/* Smaller GEMMs are not worth a trial. */
 #define FLOPS_MIN 1e10
 
-/* A product that came at least once; `choice` is good where it was tried out, now or before. */
+/* A GEMM that occurred at least once; `choice` is valid if is_chosen. */
 typedef struct known {
     ls_cuda_choice choice;
     bool is_chosen;
-    ls_lt_product *product; /* as the choice has it; NULL: not opened yet */
+    ls_lt_product *product; /* of a choice of the library; NULL: our own kernels */
 } known;
 
 struct ls_cuda_library {
-    ls_cublaslt *lt;              /* NULL: our own kernels alone */
-    bool is_off;                  /* LS_PRODUCT_TRIALS=no: as estimated */
+    ls_cublaslt *lt;              /* NULL: cuBLASLt is absent or switched off */
+    bool is_off;                  /* LS_PRODUCT_TRIALS=no: no trials */
     bool takes_small, takes_slow; /* LS_CUBLASLT=any, always: for tests */
     char path[1024];              /* of the file of choices, or "" */
     ls_cuda_choices kept;
@@ -63,6 +62,7 @@ struct ls_cuda_library {
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
+/* Fills library->path; it stays "" without a cache folder. */
 static void find_file(ls_device *device, size_t version, ls_cuda_library *library) {
     char folder[768], name[LS_HASH_TEXT_BYTES];
     int driver;
@@ -76,6 +76,8 @@ static void find_file(ls_device *device, size_t version, ls_cuda_library *librar
     (void)snprintf(library->path, sizeof library->path, "%s/products-%s", folder, name);
 }
 
+/* Returns the library state of a device, opened on first use as LS_CUBLASLT and LS_PRODUCT_TRIALS say. NULL: the device
+ * has none, or memory is short. */
 static ls_cuda_library *library_of(ls_device *device) {
     ls_cuda_library **slot = ls_cuda_library_of(device);
     if (!slot || *slot) return slot ? *slot : NULL;
@@ -106,15 +108,17 @@ void ls_cuda_library_close(ls_cuda_library *library) {
     free(library);
 }
 
-/* ---- products ---------------------------------------------------------------------------------------------------- */
+/* ---- GEMMs ------------------------------------------------------------------------------------------------------- */
 
 static int slices_of(const ls_gemm *g) { return g->slices > 1 ? g->slices : 1; }
 
+/* Returns the alignment of an address in bytes, at most ALIGN_MAX. */
 static unsigned align_of(const void *p) {
     uintptr_t at = (uintptr_t)p, align = at & (~at + 1);
     return !at || align > ALIGN_MAX ? ALIGN_MAX : (unsigned)align;
 }
 
+/* Returns the bytes of the fp32 sums of all slices; SIZE_MAX on overflow. */
 static size_t parts_bytes(const ls_gemm *g) {
     size_t bytes;
     if (__builtin_mul_overflow(g->m, g->n, &bytes) ||
@@ -123,7 +127,8 @@ static size_t parts_bytes(const ls_gemm *g) {
     return bytes;
 }
 
-/* Chains from +0 that all have the same length, and nothing behind them that another kernel could not do. */
+/* Returns whether cuBLASLt could compute this GEMM: chains from +0 of one length and, after them, only what a kernel of
+ * ours or an addend can do. */
 static bool is_plain(const ls_gemm *g) {
     int slices = slices_of(g);
     if (g->accumulate || g->end || g->dtype == LS_F32 || (g->period && g->period % GRANULE)) return false;
@@ -135,6 +140,7 @@ static bool is_plain(const ls_gemm *g) {
 
 static bool is_large(const ls_gemm *g) { return 2.0 * (double)g->m * (double)g->n * (double)g->k >= FLOPS_MIN; }
 
+/* Makes the key of a GEMM; alignments are rounded down to powers of two. */
 static ls_cuda_product_key key_of(ls_device *device, const ls_gemm *g) {
     ls_cuda_product_key key = {
         .m = g->m,
@@ -250,14 +256,17 @@ typedef struct contender {
     double seconds;
 } contender;
 
+/* Reserves a matrix with a margin of ALIGN_MAX on both sides; returns its offset and advances *at. */
 static size_t take(size_t *at, size_t rows, size_t ld, size_t elem) {
     size_t begin = *at;
     *at += (rows * ld * elem + ALIGN_MAX - 1) / ALIGN_MAX * ALIGN_MAX + 2 * ALIGN_MAX;
     return begin;
 }
 
+/* Returns an address in the trial's memory with exactly this alignment. */
 static void *behind(char *memory, unsigned align) { return memory + ALIGN_MAX + (align < ALIGN_MAX ? align : 0); }
 
+/* Lays out the trial's memory: operands, our C, the contender's C, the flag of the comparison. */
 static void place(trial *t, const ls_gemm *g) {
     size_t elem = ls_dtype_bytes(g->dtype), at = 0;
     size_t ldadded = g->siblings && g->ldsibling > g->n ? g->ldsibling : g->n;
@@ -316,6 +325,7 @@ static ls_status run_once(const trial *t, const contender *x, const ls_gemm *g, 
                                     : run_library(t->device, g, args, x->way, x->product, &x->algorithm);
 }
 
+/* Runs a contender once and sets *out to whether its C has the same bytes as ours; false too if it fails to run. */
 static ls_status has_our_bytes(const trial *t, const contender *x, const ls_cuda_product_key *key, const ls_gemm *g,
                                const ls_cuda_gemm *args, bool *out) {
     uint32_t differ = 0;
@@ -332,6 +342,7 @@ static ls_status has_our_bytes(const trial *t, const contender *x, const ls_cuda
     return LS_OK;
 }
 
+/* Sets *seconds to the mean time of `repeats` runs. */
 static ls_status time_once(const trial *t, const contender *x, const ls_gemm *g, const ls_cuda_gemm *args, int repeats,
                            double *seconds) {
     LS_TRY(ls_device_finish(t->device));
@@ -342,8 +353,8 @@ static ls_status time_once(const trial *t, const contender *x, const ls_gemm *g,
     return LS_OK;
 }
 
-/* Times all contenders round by round, because the clock of a GPU varies, and keeps the minimum of each. The first
- * contender is our own kernel. */
+/* Times all contenders round by round, because the clock of a GPU varies, and keeps the minimum of each in `seconds`.
+ * The first contender is our default kernel. */
 static ls_status time_all(const trial *t, contender *list, int count, const ls_gemm *g, const ls_cuda_gemm *args) {
     double once;
     LS_TRY(time_once(t, &list[0], g, args, 1, &once));
@@ -360,7 +371,8 @@ static ls_status time_all(const trial *t, contender *list, int count, const ls_g
     return LS_OK;
 }
 
-/* Lists our own kernels first, then all ways that give the same bits. */
+/* Fills `list` with our default kernel first, then all contenders whose C has the same bytes. The caller closes
+ * `products`, one per way of the library, even on failure. */
 static ls_status find_contenders(const trial *t, const ls_gemm *g, const ls_cuda_product_key *key,
                                  const ls_cuda_library *library, const ls_gemm *moved, const ls_cuda_gemm *args,
                                  ls_lt_product **products, contender *list, int *count) {
@@ -392,6 +404,7 @@ static ls_status find_contenders(const trial *t, const ls_gemm *g, const ls_cuda
     return LS_OK;
 }
 
+/* Logs the best time of each way, at debug level. */
 static void tell(const ls_gemm *g, const double least[LS_CUDA_WAYS]) {
     static const char *const forms[] = {[LS_GEMM_NN] = "NN", [LS_GEMM_NT] = "NT", [LS_GEMM_TN] = "TN"};
     static const char *const ways[] = {"hgmma", "second",   "over",     "pairs", "tall",   "tall cut",
@@ -408,6 +421,7 @@ static void tell(const ls_gemm *g, const double least[LS_CUDA_WAYS]) {
                      slices_of(g), g->bias ? ", bias" : "", text);
 }
 
+/* Runs a trial in the memory of `t`. Changes *out only if another way than the default wins by GAIN. */
 static ls_status compete(trial *t, const ls_gemm *g, const ls_cuda_product_key *key, const ls_cuda_library *library,
                          ls_cuda_choice *out) {
     ls_lt_product *products[LS_CUDA_WAYS] = {0};
@@ -441,7 +455,7 @@ static ls_status compete(trial *t, const ls_gemm *g, const ls_cuda_product_key *
     return status;
 }
 
-/* Times the contenders for a matmul. *is_tried is set to false if there is not enough memory now. */
+/* Allocates memory and runs a trial. Memory is short: sets *is_tried to false, and returns LS_OK. */
 static ls_status try_out(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *args, const ls_cuda_product_key *key,
                          const ls_cuda_library *library, ls_cuda_own own, ls_cuda_choice *out, bool *is_tried) {
     trial t = {.device = device, .own = own, .g = *g, .args = *args};
@@ -470,8 +484,8 @@ static known *find_known(ls_cuda_library *library, const ls_cuda_product_key *ke
     return NULL;
 }
 
-/* Opens what the choice names. An algorithm that was kept and is not guessed any more is none: then the product is
- * tried out anew. */
+/* Opens the algorithm that the choice names. If it comes from the file (was_kept) and the heuristic does not list it
+ * any more, our kernels are used and the GEMM has its trial again. */
 static void open_choice(ls_cuda_library *library, const ls_gemm *g, known *k, bool was_kept) {
     ls_lt_shape shape;
     ls_cuda_way way = (ls_cuda_way)k->choice.way;
@@ -486,7 +500,7 @@ static void open_choice(ls_cuda_library *library, const ls_gemm *g, known *k, bo
     k->is_chosen = !was_kept;
 }
 
-/* Adds a matmul with the choice of the file; without one, it is tried out when it occurs again. */
+/* Adds a GEMM with the choice of the file; without one, it has its trial when it occurs again. */
 static ls_status add_known(ls_cuda_library *library, const ls_gemm *g, const ls_cuda_product_key *key) {
     if (library->count == library->capacity) {
         size_t capacity = library->capacity ? 2 * library->capacity : 32;
@@ -503,6 +517,7 @@ static ls_status add_known(ls_cuda_library *library, const ls_gemm *g, const ls_
     return LS_OK;
 }
 
+/* Runs the trial of a GEMM, unless trials have taken TRIALS_S, and keeps its result in the file. */
 static ls_status choose(ls_device *device, ls_cuda_library *library, const ls_gemm *g, const ls_cuda_gemm *args,
                         ls_cuda_own own, known *k) {
     bool is_tried = false;

@@ -8,7 +8,7 @@
 #include "device/cuda/launch.h"
 
 /* Puts `count` sizes into a kernel's argument: at most LS_CUDA_FEW by value, more as a copy on the device. The device
- * owns the copy and reuses its memory after 12 more lists (ls_cuda_list). */
+ * owns the copy and keeps it for at least 12 more lists (ls_cuda_list). */
 static inline ls_status ls_cuda_sizes_set(ls_device *device, ls_cuda_sizes *out, const size_t *host, size_t count) {
     const void *list = NULL;
     if (count > LS_CUDA_FEW)
@@ -19,7 +19,7 @@ static inline ls_status ls_cuda_sizes_set(ls_device *device, ls_cuda_sizes *out,
     return LS_OK;
 }
 
-/* The same for pointers to device memory. */
+/* Puts `count` pointers to device memory into a kernel's argument in the same way. */
 static inline ls_status ls_cuda_pointers_set(ls_device *device, ls_cuda_pointers *out, const void *const *host,
                                              size_t count) {
     const void *list = NULL;

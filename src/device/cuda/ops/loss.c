@@ -8,7 +8,7 @@
 #include "device/cuda/ops/pack.h"
 
 enum { WIDTH = 4, THREADS_MIN = 32, COLUMNS_OF_A_THREAD = 8, THREADS_OF_A_PASS = 512, SHARED_OF_KERNEL = 1024 };
-/* What a multiprocessor has room for: threads with their registers, and blocks. */
+/* Limits of a multiprocessor: threads with their registers, and blocks. */
 enum { THREADS_OF_A_PROCESSOR = LS_CUDA_LOSS_THREADS, BLOCKS_OF_A_PROCESSOR = 32 };
 
 /* Returns whether rows of z and dz are aligned to vectors of `width` elements. */
@@ -46,7 +46,7 @@ ls_status ls_cuda_loss_args(ls_device *device, const ls_loss_call *c, size_t wid
     return ls_cuda_sizes_set(device, &out->bounds, c->bounds, c->slices + 1);
 }
 
-/* Threads for a row: as many as find some columns each. */
+/* Returns the threads for a row, each of which has some columns. */
 static unsigned threads_of(const ls_cuda_loss *args, unsigned most) {
     unsigned threads = THREADS_MIN;
     while (threads < most && threads * COLUMNS_OF_A_THREAD < args->columns) threads *= 2;

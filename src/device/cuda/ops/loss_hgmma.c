@@ -17,7 +17,7 @@ static ls_status args_of(ls_device *device, const ls_loss_call *c, ls_cuda_loss 
     return LS_OK;
 }
 
-/* Threads for a row: as many as find some packs each. */
+/* Returns the threads for a row, each of which has some packs. */
 static unsigned threads_of(size_t columns) {
     unsigned threads = THREADS_MIN;
     while (threads < LS_CUDA_LOSS_LANES && (size_t)threads * PACK * PACKS_OF_A_THREAD < columns) threads *= 2;

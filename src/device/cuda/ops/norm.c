@@ -1,4 +1,4 @@
-/* norm.c: norms of rows: a block has as many of them as leave room for other blocks. */
+/* norm.c: launches norms: a block has as many rows as leave shared memory for other blocks. */
 #include "device/cuda/args/norm.h"
 
 #include "device/cuda/ops/drop.h"
@@ -52,7 +52,7 @@ static bool are_aligned(const ls_norm_call *c, bool backward) {
     return both && ls_cuda_fits(c->branch, c->act, 0, WIDTH) && ls_cuda_fits(c->sum, LS_F32, 0, WIDTH);
 }
 
-/* Threads that find equally many packs of a row, and half a warp for each row. */
+/* Returns the threads of a block: they share the packs of a row equally, and include half a warp for each row. */
 static unsigned threads_of(size_t packs, int together) {
     size_t turns = ls_cuda_divide_up(packs, LS_CUDA_NORM_THREADS);
     size_t threads = ls_cuda_divide_up(ls_cuda_divide_up(packs, turns ? turns : 1), 32) * 32;
@@ -67,7 +67,7 @@ static size_t pitch_of(size_t C) { return ls_cuda_divide_up(C, BANKS) * BANKS + 
 /* Returns whether the call has dropout. */
 static bool drops(const ls_norm_call *call) { return call->drop.scale != 0 && (call->branch || call->dx_copy); }
 
-static ls_status norm(ls_device *device, const ls_norm_call *call, bool backward) {
+static ls_status run_norm(ls_device *device, const ls_norm_call *call, bool backward) {
     static const ls_cuda_kernel kernels[2][2][2] = {{{LS_CUDA_layer_norm_forward, LS_CUDA_layer_norm_forward_drop},
                                                      {LS_CUDA_layer_norm_backward, LS_CUDA_layer_norm_backward_drop}},
                                                     {{LS_CUDA_rms_norm_forward, LS_CUDA_rms_norm_forward_drop},
@@ -91,9 +91,7 @@ static ls_status norm(ls_device *device, const ls_norm_call *call, bool backward
                           (size_t)args.together * row, &args);
 }
 
-ls_status ls_cuda_op_norm_forward(ls_device *device, const ls_norm_call *call) { return norm(device, call, false); }
-
-/* ---- backward ---------------------------------------------------------------------------------------------------- */
+ls_status ls_cuda_op_norm_forward(ls_device *device, const ls_norm_call *call) { return run_norm(device, call, false); }
 
 /* Computes own->sum = x + branch, and makes it the input own->x. */
 static ls_status add_branch(ls_device *device, ls_norm_call *own) {
@@ -112,7 +110,7 @@ static ls_status add_branch(ls_device *device, ls_norm_call *own) {
 static ls_status backward_apart(ls_device *device, const ls_norm_call *call) {
     ls_norm_call own = *call;
     if (call->branch) LS_TRY(add_branch(device, &own));
-    LS_TRY(norm(device, &own, true));
+    LS_TRY(run_norm(device, &own, true));
     if (!call->params) return LS_OK;
     LS_TRY(ls_cuda_op_norm_params(device, &own));
     if (!call->dx_sums) return LS_OK;
@@ -156,6 +154,7 @@ static int rows_together(ls_device *device, size_t chains, unsigned threads, siz
     return rows < 1 ? 1 : rows < LS_CUDA_NORM_ROWS ? (int)rows : LS_CUDA_NORM_ROWS;
 }
 
+/* Runs backward with one block per chain of tokens, and joins the chains. */
 static ls_status backward_chains(ls_device *device, const ls_norm_call *call, chain_counts counts, float *scratch) {
     const size_t C = call->C, packs = C / WIDTH, pitch = pitch_of(C), row = pitch * 2 * sizeof(float);
     ls_cuda_norm_chains args = {.norm = backward_args_of(call), .block = call->groups->block, .most = counts.of_slice};
@@ -194,7 +193,7 @@ ls_status ls_cuda_op_norm_backward(ls_device *device, const ls_norm_call *call) 
     if (!call->params) return backward_apart(device, call);
     LS_TRY(ls_token_groups_check_rows(call->groups, call->rows));
     if (call->rows == 0 || call->C == 0 || call->groups->block == 0) return backward_apart(device, call);
-    /* Room for all sums, by whichever kernels: it shall follow from the shapes alone. */
+    /* Scratch for the sums of either kernel, so that its size follows from the shapes alone. */
     chain_counts counts = count_chains(call->groups);
     size_t sums = (call->rms ? 1 : 2) + (call->dx_sums != NULL);
     void *scratch = NULL;

@@ -13,7 +13,7 @@ ls_status ls_cuda_op_conv_weight_grad(ls_device *device, const ls_conv_call *cal
     return ls_conv_weight_grad(device, call);
 }
 
-/* Each under its name, for traces. */
+/* Wraps each operation, so that traces have its name and, for a matmul, its call. */
 static const ls_gemm *product_of(const void *call) { return call; }
 static const ls_gemm *no_product(const void *call) {
     (void)call;

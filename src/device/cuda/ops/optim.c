@@ -16,8 +16,6 @@ _Static_assert((int)LS_CHECK_BLOCK == LS_CUDA_CHECK_BLOCK && (int)LS_STATE_TENSO
 _Static_assert(LS_CUDA_UPDATE_ELEMS % LS_CUDA_CHECK_BLOCK == 0, "a block of threads takes whole blocks");
 _Static_assert((int)LS_SQUARE_BLOCK == LS_CUDA_SQUARE_BLOCK, "blocks of squared norms are those of the contract");
 
-/* ---- state sums -------------------------------------------------------------------------------------------------- */
-
 _Static_assert((int)LS_STATE_BLOCK == LS_CUDA_STATE_BLOCK, "blocks of state sums are those of the formula");
 
 static ls_status add_state(ls_device *device, ls_cuda_state *args) {
@@ -54,8 +52,6 @@ ls_status ls_cuda_op_state_sums(ls_device *device, const ls_state_sums_call *c) 
     return add_state(device, &args);
 }
 
-/* ---- updates ----------------------------------------------------------------------------------------------------- */
-
 /* What one launch updates, with one rule. */
 typedef struct update_list {
     ls_optimizer_kind rule;
@@ -88,8 +84,8 @@ static ls_optimizer_kind rule_of(const ls_update_piece *c) {
     return c->moment[1] ? LS_OPTIMIZER_ADAMW : LS_OPTIMIZER_SGD;
 }
 
-/* Elements begin … end − 1, run number 0 … 2 of a piece, which all go to `sums`, or to none. A block of sums that are
- * compared which a run does not have alone has a place for each. */
+/* Makes the kernel's piece of elements begin … end − 1, run number 0 … 2 of a piece, which all go to `sums`, or to
+ * none. A block of compared sums that two runs share has a place for each. */
 LS_ASSERT_ARGS(ls_update_piece, 13);
 LS_ASSERT_ARGS(ls_update_sums, 8);
 LS_ASSERT_ARGS(ls_update_check, 2);

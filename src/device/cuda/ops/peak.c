@@ -1,4 +1,4 @@
-/* peak.c: what a GPU reaches at best, measured. */
+/* peak.c: measures the peak FLOP/s of a GPU. */
 #include "device/cuda/args/peak.h"
 
 #include "base/clock.h"
@@ -30,7 +30,7 @@ static ls_status run_steps(ls_device *device, const peak_way *way, size_t blocks
     return LS_OK;
 }
 
-/* Runs of growing length until one takes a few thousandths of a second; the best of some such. */
+/* Runs longer and longer loops until one takes a few milliseconds; returns the best rate of several of these. */
 double ls_cuda_peak_flops_s(ls_device *device, ls_unit unit) {
     const double enough_s = 0.004;
     size_t blocks = ls_cuda_blocks(device, BLOCKS_MAX), steps = STEPS_FIRST;

@@ -16,7 +16,7 @@ ls_status ls_cuda_op_add(ls_device *device, const ls_add_call *c) {
                           LS_CUDA_PACK_THREADS, 0, &args);
 }
 
-/* Of `count` tensors. */
+/* Launches a kernel that combines `count` tensors element by element. */
 LS_ASSERT_ARGS(ls_tree_sum_call, 5);
 LS_ASSERT_ARGS(ls_max_call, 4);
 static ls_status join(ls_device *device, ls_cuda_kernel kernel, float *out, const void *const *inputs, ls_dtype dtype,

@@ -1,4 +1,4 @@
-/* take.h: the arguments of a kernel from those of a call.
+/* take.h: macros that copy the arguments of a call to those of a kernel.
  *
  * The struct that a kernel takes (args/) has the arguments of the call under their own names, and its sizes in a part
  * that says how they are divided among threads (ls_cuda_flat, ls_cuda_rows). An argument that the struct lacks does not
@@ -9,7 +9,7 @@
 #include "device/cuda/ops/drop.h"
 #include "device/cuda/ops/pack.h"
 
-/* Copies the call *c of this type to `args`, its sizes to `part` of it. */
+/* Copies the call *c of this type to `args`, and its sizes to `part` of it. The code around it has both variables. */
 #define LS_CUDA_TAKE(type, part)                                                                                       \
     do {                                                                                                               \
         __typeof__(part) *sizes = &(part);                                                                             \
@@ -26,7 +26,7 @@
 #define LS_CUDA_TAKE_IN_AS LS_CUDA_TAKE_IN
 #define LS_CUDA_TAKE_OUT_AS LS_CUDA_TAKE_IN
 
-/* Whether packs of `width` elements of every tensor of the call *c can be loaded at once (ls_cuda_fits). */
+/* Evaluates to whether every tensor of the call *c allows loads of the variable `width` elements (ls_cuda_fits). */
 #define LS_CUDA_FITS(type) (true LS_ARGS_##type(LS_CUDA_FITS_ARG))
 
 #define LS_CUDA_FITS_ARG(kind, ...) LS_CUDA_FITS_##kind(__VA_ARGS__)
