@@ -207,9 +207,13 @@ static const char *describe_models(unsigned models) {
     static const struct {
         unsigned models;
         const char *text;
-    } texts[] = {{LS_OF_TRANSFORMERS, "transformers"}, {LS_OF_ROTARY, "rotary positions"},
-                 {LS_OF_IMAGES, "image models"},       {LS_OF_LENET, "lenet"},
-                 {LS_OF_RESNET18, "resnet18"},         {LS_OF_MLP, "mlp"}};
+    } texts[] = {{LS_OF_TRANSFORMERS, "transformers"},
+                 {LS_OF_ROTARY, "rotary positions"},
+                 {LS_OF_GATED, "gated MLPs"},
+                 {LS_OF_IMAGES, "image models"},
+                 {LS_OF_LENET, "lenet"},
+                 {LS_OF_RESNET18, "resnet18"},
+                 {LS_OF_MLP, "mlp"}};
     int i = 0;
     while (texts[i].models != models) i++;
     return texts[i].text;

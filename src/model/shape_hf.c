@@ -116,6 +116,29 @@ static int write_rope(json_t *json, const ls_shape *shape) {
            json_object_set_new(json, "rope_scaling", scaling);
 }
 
+/* ---- the gate of the MLP ----------------------------------------------------------------------------------------- */
+
+/* The first name of each activation is the one that is written. */
+static const char *const gates[] = {"silu", "gelu_pytorch_tanh", "swish", "gelu_new"};
+
+static ls_status read_gate(const json_t *json, ls_shape *out) {
+    const char *found = gates[0];
+    LS_TRY(ls_shape_json_text(json, "hidden_act", &found));
+    for (int i = 0; i < 4; i++) {
+        if (strcmp(found, gates[i]) != 0) continue;
+        out->gelu_gate = i % 2 == 1;
+        return LS_OK;
+    }
+    return ls_fail(LS_ERR_INPUT,
+                   "\"hidden_act\" is \"%.*s\"; only \"silu\" (\"swish\") and the tanh form of GELU, "
+                   "\"gelu_pytorch_tanh\" (\"gelu_new\"), are supported",
+                   SHOWN, found);
+}
+
+static int write_gate(json_t *json, const ls_shape *shape) {
+    return json_object_set_new(json, "hidden_act", json_string(gates[shape->gelu_gate]));
+}
+
 /* ---- the families ------------------------------------------------------------------------------------------------ */
 
 static const key_row gpt2_rows[] = {
@@ -145,7 +168,7 @@ static const key_row gpt2_rows[] = {
     NEEDED("vocab_size", VOCAB), NEEDED("max_position_embeddings", POSITIONS), NEEDED("hidden_size", WIDTH),           \
         NEEDED("intermediate_size", HIDDEN), NEEDED("num_hidden_layers", LAYERS),                                      \
         NEEDED("num_attention_heads", HEADS), OPTIONAL("num_key_value_heads", LS_FIELD_KV_HEADS),                      \
-        OPTIONAL("head_dim", LS_FIELD_HEAD_SIZE), ONE_OF("hidden_act", "silu", "swish"),                               \
+        OPTIONAL("head_dim", LS_FIELD_HEAD_SIZE), {"hidden_act", PAIR, .read = read_gate, .write = write_gate},        \
         OPTIONAL("rms_norm_eps", LS_FIELD_EPS, .absent = 1e-6), OPTIONAL("initializer_range", LS_FIELD_INIT_STD),      \
         {"rope_theta", PAIR, .read = read_rope, .write = write_rope}, OPTIONAL("tie_word_embeddings", LS_FIELD_TIED)
 

@@ -38,5 +38,6 @@ const ls_field ls_scaling_fields[LS_SCALING_COUNT] = {
 bool ls_family_has_field(const ls_family *family, ls_field_id id) {
     unsigned models = family->own_fields | (family->sees_images ? LS_OF_IMAGES : LS_OF_TRANSFORMERS);
     if (family->rotary) models |= LS_OF_ROTARY;
+    if (family->gated) models |= LS_OF_GATED;
     return (ls_fields[id].models & models) != 0;
 }

@@ -98,6 +98,7 @@ enum {
     LS_OF_LENET = 8,
     LS_OF_RESNET18 = 16,
     LS_OF_MLP = 32,
+    LS_OF_GATED = 64,
     LS_OF_ALL = LS_OF_TRANSFORMERS | LS_OF_IMAGES
 };
 
@@ -127,7 +128,7 @@ typedef struct ls_family {
     bool plan_only;   /* `plan` knows it; its arithmetic is not all there, so it can be neither trained nor imported */
     ls_norm_kind norm;
     bool rotary;      /* positions are rotations of q and k; else a learned table */
-    bool gated;       /* the MLP is silu(gate)·up; else GELU */
+    bool gated;       /* the MLP is silu(gate)·up, or gelu(gate)·up; else GELU */
     bool scaled_out;  /* initial weights of what enters the residual stream are smaller, by the number of additions */
     bool has_dropout; /* --dropout has an effect */
     unsigned own_fields; /* LS_OF_* of this family alone */

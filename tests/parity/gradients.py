@@ -41,6 +41,7 @@ CASES = [
      61, [1, 2], 4),
     ("llama biases, own head size", plain.llama(257, 48, 2, 4, 2, 67, 40, attention_bias=True, mlp_bias=True,
                                                 head_size=10), 5, 29, [1, 4], 2),
+    ("llama with a GELU gate", plain.llama(257, 48, 2, 4, 2, 67, 40, gelu_gate=True), 5, 29, [1, 4], 2),
     ("gpt2, many tokens", plain.gpt2(257, 32, 1, 8, 601), 4, 601, [4], 8),
     ("llama, many tokens", plain.llama(257, 32, 1, 8, 4, 88, 601), 4, 601, [4], 4),
 ]

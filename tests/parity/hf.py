@@ -47,7 +47,8 @@ def config(shape):
                  num_attention_heads=shape["heads"], num_key_value_heads=shape["kv-heads"],
                  head_dim=shape["head-size"], intermediate_size=shape["hidden"],
                  max_position_embeddings=shape["positions"], tie_word_embeddings=shape["tied"],
-                 rms_norm_eps=shape["eps"], bos_token_id=0, eos_token_id=0)
+                 rms_norm_eps=shape["eps"], bos_token_id=0, eos_token_id=0,
+                 hidden_act="gelu_pytorch_tanh" if shape.get("gelu-gate") else "silu")
     kind, own = ROTARY_KINDS[shape["arch"]]
     sizes.update(own(shape))
     if hasattr(kind(), "rope_parameters"):

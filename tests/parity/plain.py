@@ -120,7 +120,7 @@ def mlp(x, w, at, shape):
         y = F.gelu(wide, approximate="tanh")
     else:
         gate, up = wide.chunk(2, -1)
-        y = F.silu(gate) * up
+        y = (F.gelu(gate, approximate="tanh") if shape.get("gelu-gate") else F.silu(gate)) * up
     return add_bias(y @ w[at + "out.weight"], w, at + "out.bias")
 
 

@@ -405,6 +405,15 @@ static void check_16(ls_shape shape, double dropout, int first, ls_partition_set
     check_model(shape, plan, some, count);
 }
 
+static void gelu_gate(void **state) {
+    (void)state;
+    ls_shape shape = layered_llama();
+    shape.gelu_gate = true;
+    check_16(shape, 0, 0, (ls_partition_setup){0});
+    check_16(shape, 0, 1, (ls_partition_setup){.policy = {.act = LS_BF16}});
+    check_16(shape, 0, 2, (ls_partition_setup){.policy = {.act = LS_F16}});
+}
+
 static void bf16(void **state) {
     (void)state;
     check_16(layered_gpt2(), 0.2, 0, (ls_partition_setup){.policy = {.act = LS_BF16}});
@@ -445,6 +454,7 @@ int main(void) {
         cmocka_unit_test(tied_gpt2_with_dropout),
         cmocka_unit_test(llama_with_grouped_heads),
         cmocka_unit_test(forward_alone),
+        cmocka_unit_test(gelu_gate),
         cmocka_unit_test(bf16),
         cmocka_unit_test(fp16),
         cmocka_unit_test(fp32_with_leaves_and_the_experiments),

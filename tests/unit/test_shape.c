@@ -210,6 +210,23 @@ static void test_values_by_layer(void **state) {
 #undef LLAMA
 }
 
+static void test_the_gate_may_be_gelu(void **state) {
+    (void)state;
+    ls_shape silu = read_text("a.json", "{\"preset\":\"llama-160m\"}"), back;
+    ls_shape gelu = read_text("a.json", "{\"preset\":\"llama-160m\",\"gelu-gate\":true}");
+    assert_false(silu.gelu_gate);
+    assert_true(gelu.gelu_gate);
+    json_t *json = ls_shape_to_json(&silu);
+    assert_null(json_object_get(json, "gelu-gate")); /* models from before the field keep their identity */
+    json_decref(json);
+    json = ls_shape_to_json(&gelu);
+    assert_int_equal(ls_shape_from_json(json, "a.json", &back), LS_OK);
+    assert_true(back.gelu_gate);
+    json_decref(json);
+    refuse_text("a.json", "{\"preset\":\"tiny\",\"gelu-gate\":true}",
+                "gelu-gate applies to gated MLPs only; this model has arch gpt2");
+}
+
 static void test_an_odd_head_size_is_fine_without_rotation(void **state) {
     (void)state;
     ls_shape shape;
@@ -383,6 +400,7 @@ int main(void) {
         cmocka_unit_test(test_a_family_that_can_only_be_planned),
         cmocka_unit_test(test_the_formula_of_a_layer_is_its_list),
         cmocka_unit_test(test_values_by_layer),
+        cmocka_unit_test(test_the_gate_may_be_gelu),
         cmocka_unit_test(test_an_odd_head_size_is_fine_without_rotation),
         cmocka_unit_test(test_a_file_alone_needs_the_sizes_and_no_more),
         cmocka_unit_test(test_a_preset_is_a_start),

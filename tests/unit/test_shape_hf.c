@@ -44,6 +44,16 @@ static void test_hugging_face_llama(void **state) {
     ls_shape d = read_text("config.json", "{" LLAMA_SIZES ",\"rope_scaling\":null,\"head_dim\":null,"
                                           "\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":123}}");
     assert_true(d.rope.base == 123 && !d.rope.scaled && d.head_size == 16);
+    static const char *const gelus[] = {"gelu_pytorch_tanh", "gelu_new"};
+    for (int i = 0; i < 2; i++) {
+        char text[512];
+        snprintf(text, sizeof text, "{" LLAMA_SIZES ",\"hidden_act\":\"%s\"}", gelus[i]);
+        ls_shape gelu = read_text("config.json", text);
+        assert_true(gelu.gelu_gate && !a.gelu_gate);
+        json_t *json = ls_shape_to_hf(&gelu);
+        assert_string_equal(json_string_value(json_object_get(json, "hidden_act")), gelus[0]);
+        json_decref(json);
+    }
 }
 
 static void test_hugging_face_mistral(void **state) {

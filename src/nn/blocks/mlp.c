@@ -1,6 +1,6 @@
 /* mlp.c: the body of the MLP half of a block.
  *
- *     x ─ norm ─ in ─ GELU, or silu(gate)·up ─ out ─ + x
+ *     x ─ norm ─ in ─ GELU, silu(gate)·up or gelu(gate)·up ─ out ─ + x
  *
  * A row of the gated form is cut as its weight is: slice by slice, gate columns before up columns. Backward
  * recomputes the output of the activation unless --keep-activations saves it, because it is wide, and cheap beside the
@@ -15,6 +15,7 @@ static ls_status gated(const ls_nn *nn, const void *in, void *out, const void *d
         size_t end = ls_slice_begin(all, nn->S, nn->slice0 + i + 1) - base;
         size_t gate = 2 * begin, up = gate + (end - begin);
         ls_gated_call call = {.rows = ls_nn_rows(nn), .columns = end - begin, .in_stride = 2 * hidden};
+        call.fn = nn->shape->gelu_gate ? LS_GATE_GELU : LS_GATE_SILU;
         call.act = nn->policy.act;
         call.gate = ls_nn_from(nn, in, gate);
         call.up = ls_nn_from(nn, in, up);
@@ -40,9 +41,11 @@ static ls_status activate(const ls_nn *nn, const void *in, void *out) {
         nn->device, &(ls_act_call){LS_ACT_GELU, out, NULL, in, nn->policy.act, ls_nn_rows(nn) * nn->own.hidden});
 }
 
-/* Columns of gates in a slice; 0: slices differ, because their number does not divide the width. */
+/* Returns the columns of gates in a slice, for a matmul that has the gate as its epilogue. Returns 0 if there is no
+ * such epilogue: it knows SiLU alone, and slices of one width. */
 static size_t gate_of(const ls_nn *nn) {
-    return nn->shape->hidden % (size_t)nn->S ? 0 : nn->shape->hidden / (size_t)nn->S;
+    size_t slices = (size_t)nn->S;
+    return nn->shape->gelu_gate || nn->shape->hidden % slices ? 0 : nn->shape->hidden / slices;
 }
 
 static ls_status forward(ls_block *block, ls_nn *nn, const ls_half *half, const void *norm) {
