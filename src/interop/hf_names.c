@@ -50,6 +50,8 @@ static const name_row llama[] = {
     {BLOCK, "attn.qkv.bias", "self_attn.q_proj.bias", 0, false},
     {BLOCK, "attn.qkv.bias", "self_attn.k_proj.bias", 1, false},
     {BLOCK, "attn.qkv.bias", "self_attn.v_proj.bias", 2, false},
+    {BLOCK, "attn.q_norm.weight", "self_attn.q_norm.weight", WHOLE, false},
+    {BLOCK, "attn.k_norm.weight", "self_attn.k_norm.weight", WHOLE, false},
     {BLOCK, "attn.out.weight", "self_attn.o_proj.weight", WHOLE, true},
     {BLOCK, "attn.out.bias", "self_attn.o_proj.bias", WHOLE, false},
     {BLOCK, "mlp.norm.weight", "post_attention_layernorm.weight", WHOLE, false},
@@ -76,7 +78,8 @@ typedef struct name_table {
 static const name_table hf_gpt2 = {"transformer.", "transformer.h.", {".attn.bias", ".attn.masked_bias"}, ROWS(gpt2)};
 static const name_table hf_llama = {"model.", "model.layers.", {"rotary_emb.inv_freq"}, ROWS(llama)};
 static const name_table hf_mistral = {"model.", "model.layers.", {"rotary_emb.inv_freq"}, ROWS(llama)};
-static const name_table hf_none = {0}, hf_qwen3 = {0}; /* no weights are read or written */
+static const name_table hf_qwen3 = {"model.", "model.layers.", {"rotary_emb.inv_freq"}, ROWS(llama)};
+static const name_table hf_none = {0}; /* no weights are read or written */
 
 static const name_table *const tables[LS_ARCH_COUNT] = {
 #define LS_FAMILY(ID, NAME, HF, ...) [LS_ARCH_##ID] = &hf_##HF,

@@ -187,7 +187,7 @@ static ls_status resolve_model(const char *model, bool verify, ls_shape *shape, 
     bool is_hf = folder && !is_checkpoint(model) && !is_run(model) && ls_folder_has(model, "config.json");
     if (is_hf || (!folder && !ls_llmc_is_model(model))) {
         LS_TRY(ls_shape_read(is_hf ? ls_path_in(model, "config.json").text : model, shape));
-        if (!is_hf || !ls_hf_has_weights(model) || ls_shape_family(shape)->plan_only) return LS_OK;
+        if (!is_hf || !ls_hf_has_weights(model)) return LS_OK;
     }
     LS_TRY(open_any(model, verify, weights));
     *shape = (*weights)->model->shape;

@@ -41,10 +41,6 @@ ls_status ls_model_create(const ls_shape *shape, int slices, ls_model **out) {
     *out = NULL;
     LS_TRY(ls_shape_check(shape));
     LS_TRY(check_slices(shape, slices));
-    if (ls_shape_family(shape)->plan_only)
-        return ls_fail(LS_ERR_INPUT,
-                       "'%s' is of the family %s, which lockstep can plan but not run: use `lockstep plan`",
-                       shape->name, ls_shape_family(shape)->name);
     ls_model *model = calloc(1, sizeof *model);
     if (model) {
         model->blocks = calloc(shape->L + 2, sizeof *model->blocks);

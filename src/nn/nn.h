@@ -60,6 +60,9 @@ typedef struct ls_widths {
     size_t logits; /* from a row of logits to the next */
 } ls_widths;
 
+/* Returns the q and k heads. */
+static inline size_t ls_widths_heads(const ls_widths *own) { return own->heads + own->kv_heads; }
+
 /* Observer of the gradient of each group: called once for each parameter (each use of a tied table) and group, when its
  * `elems` elements are complete and rounded, before it joins the tree. It may change them. */
 typedef struct ls_leaf_watch {

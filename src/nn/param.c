@@ -28,8 +28,8 @@ ls_grad_rows ls_param_grad_rows(const ls_param *param, int S, int first, int cou
     if (param->kind != LS_PARAM_VECTOR) return rows;
     rows.all = rows.count = (size_t)S;
     /* A worker sees every token, except of the residual stream under sequence parallelism. Vectors of the stream are
-     * those that slices do not cut. */
-    if (param->split || !sequence_parallel) return rows;
+     * those that slices do not cut. It sees the heads of its own slices alone. */
+    if (!param->of_slices && (param->split || !sequence_parallel)) return rows;
     rows.first = (size_t)first;
     rows.count = (size_t)count;
     return rows;

@@ -34,6 +34,8 @@ typedef enum ls_role {
     LS_ROLE_ATTENTION_NORM_BIAS,
     LS_ROLE_QKV,
     LS_ROLE_QKV_BIAS,
+    LS_ROLE_Q_NORM,
+    LS_ROLE_K_NORM,
     LS_ROLE_ATTENTION_OUT,
     LS_ROLE_ATTENTION_OUT_BIAS,
     LS_ROLE_MLP_NORM,
@@ -89,7 +91,8 @@ typedef struct ls_param {
     ls_param_part part[LS_PARAM_PARTS_MAX];
     size_t positions; /* of a token or image, that a matmul with it has: those of a convolution; else 1 */
     bool split;       /* cut into slices; otherwise one slice has it all */
-    bool decay;       /* weight decay applies */
+    bool of_slices; /* a vector that all slices use, each for its own heads: row i of its gradient is that of slice i */
+    bool decay;     /* weight decay applies */
     bool running; /* statistics of batch norm: its gradient is the sum of those of the ghost groups, which it follows */
     double follow; /* of those: times the mean over ghost groups; n/(n−1) for a variance of n numbers */
     bool rounded;  /* own_w has what 16 bits can hold although there is no own_w16: of a copy for another worker */

@@ -125,7 +125,6 @@ typedef enum ls_norm_kind {
 typedef struct ls_family {
     const char *name;
     bool sees_images; /* an image model; else a transformer */
-    bool plan_only;   /* `plan` knows it; its arithmetic is not all there, so it can be neither trained nor imported */
     ls_norm_kind norm;
     bool rotary;      /* positions are rotations of q and k; else a learned table */
     bool gated;       /* the MLP is silu(gate)·up, or gelu(gate)·up; else GELU */
@@ -192,6 +191,11 @@ static inline double ls_shape_layer_matrix_elems(const ls_shape *shape) {
     return ls_layer_matrix_elems((double)shape->C, (double)ls_shape_query_width(shape),
                                  (double)ls_shape_key_width(shape), (double)shape->hidden,
                                  ls_shape_family(shape)->gated);
+}
+
+/* Returns the elements of the norms of q and k in a layer. */
+static inline double ls_shape_qk_norm_elems(const ls_shape *shape) {
+    return shape->qk_norm ? 2 * (double)shape->head_size : 0;
 }
 
 /* First of the units of slice i, of n units in `slices` slices; slice i ends where slice i + 1 begins (rule 2). */

@@ -42,6 +42,8 @@ CASES = [
     ("llama biases, own head size", plain.llama(257, 48, 2, 4, 2, 67, 40, attention_bias=True, mlp_bias=True,
                                                 head_size=10), 5, 29, [1, 4], 2),
     ("llama with a GELU gate", plain.llama(257, 48, 2, 4, 2, 67, 40, gelu_gate=True), 5, 29, [1, 4], 2),
+    ("qwen3", plain.llama(257, 48, 2, 8, 4, 67, 40, arch="qwen3", qk_norm=True, head_size=10), 5, 29, [1, 4], 2),
+    ("qwen3, one slice", plain.llama(257, 48, 2, 6, 3, 67, 40, arch="qwen3", qk_norm=True, tied=True), 4, 37, [2], 1),
     ("gpt2, many tokens", plain.gpt2(257, 32, 1, 8, 601), 4, 601, [4], 8),
     ("llama, many tokens", plain.llama(257, 32, 1, 8, 4, 88, 601), 4, 601, [4], 4),
 ]

@@ -5,7 +5,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 
 import torch
-from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig
+from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig, Qwen3Config
 from transformers.utils import logging
 
 import plain
@@ -17,6 +17,7 @@ GPT2_NAMES = [("attn.norm", ["ln_1"], False), ("attn.qkv", ["attn.c_attn"], True
               ("mlp.norm", ["ln_2"], False), ("mlp.in", ["mlp.c_fc"], True), ("mlp.out", ["mlp.c_proj"], False)]
 LLAMA_NAMES = [("attn.norm", ["input_layernorm"], False),
                ("attn.qkv", ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"], False),
+               ("attn.q_norm", ["self_attn.q_norm"], False), ("attn.k_norm", ["self_attn.k_norm"], False),
                ("attn.out", ["self_attn.o_proj"], True), ("mlp.norm", ["post_attention_layernorm"], False),
                ("mlp.in", ["mlp.gate_proj", "mlp.up_proj"], False), ("mlp.out", ["mlp.down_proj"], True)]
 
@@ -24,6 +25,7 @@ LLAMA_NAMES = [("attn.norm", ["input_layernorm"], False),
 # The configuration of each family with rotary positions, and the keys that only it has.
 ROTARY_KINDS = {
     "llama": (LlamaConfig, lambda shape: {"attention_bias": shape["attention-bias"], "mlp_bias": shape["mlp-bias"]}),
+    "qwen3": (Qwen3Config, lambda shape: {"attention_bias": shape["attention-bias"]}),
     "mistral": (MistralConfig, lambda shape: {"sliding_window": None}),
 }
 

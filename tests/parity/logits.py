@@ -34,6 +34,7 @@ CASES = [
     ("llama biases, own head size", plain.llama(300, 48, 2, 4, 2, 67, 40, attention_bias=True, mlp_bias=True,
                                                 head_size=10)),
     ("llama with a GELU gate", plain.llama(300, 48, 2, 4, 2, 67, 40, gelu_gate=True)),
+    ("qwen3", plain.llama(256, 96, 3, 6, 2, 112, 64, arch="qwen3", qk_norm=True, head_size=18, rope_base=1e6)),
     ("mistral grouped heads", plain.llama(256, 96, 3, 6, 2, 112, 64, arch="mistral", head_size=18, rope_base=1e6)),
 ]
 

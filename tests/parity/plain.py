@@ -53,6 +53,8 @@ def parameters(shape):
         at = f"blocks.{i}."
         norm(at + "attn.norm")
         linear(at + "attn.qkv", query + 2 * key, C, query + 2 * key, shape["attention-bias"])
+        if shape.get("qk-norm"):
+            sizes[at + "attn.q_norm.weight"] = sizes[at + "attn.k_norm.weight"] = (shape["head-size"],)
         linear(at + "attn.out", query, C, C, shape["attention-bias"])
         norm(at + "mlp.norm")
         linear(at + "mlp.in", wide, C, wide, shape["mlp-bias"])
@@ -107,6 +109,8 @@ def attention(x, w, at, shape):
     H, K, d = shape["heads"], shape["kv-heads"], shape["head-size"]
     qkv = add_bias(x @ w[at + "qkv.weight"].T, w, at + "qkv.bias")
     q, k, v = (part.view(B, T, -1, d).transpose(1, 2) for part in qkv.split([H * d, K * d, K * d], -1))
+    if shape.get("qk-norm"):
+        q, k = norm(q, w, at + "q_norm", shape), norm(k, w, at + "k_norm", shape)
     if shape["arch"] != "gpt2":
         q, k = rotate(q, shape), rotate(k, shape)
     k, v = k.repeat_interleave(H // K, 1), v.repeat_interleave(H // K, 1)

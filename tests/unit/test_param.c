@@ -171,24 +171,32 @@ static void count_rows(const ls_param *param, int S, int tp, bool sequence_paral
 }
 
 /* What slices cut, and every gradient without sequence parallelism, each worker computes whole; of a vector of the
- * residual stream with it each row has one worker. */
+ * residual stream with it, and of the norms of q and k, each row has one worker. */
 static void test_every_row_of_a_gradient_is_computed(void **state) {
     (void)state;
     enum { S = 8 };
-    ls_model *model = model_of("gpt2-124m", true);
-    for (int tp = 1; tp <= S; tp *= 2)
-        for (int sequence_parallel = 0; sequence_parallel <= (tp > 1); sequence_parallel++)
-            for (int i = 0; i < model->nparams; i++) {
-                const ls_param *param = model->params[i];
-                bool is_vector = param->kind == LS_PARAM_VECTOR;
-                bool is_apart = sequence_parallel && is_vector && !param->split;
-                int computed[S] = {0};
-                size_t all = 0;
-                count_rows(param, S, tp, sequence_parallel, computed, &all);
-                assert_int_equal(all, is_vector ? S : 1);
-                for (size_t r = 0; r < all; r++) assert_int_equal(computed[r], is_apart ? 1 : tp);
-            }
-    ls_model_destroy(model);
+    ls_model *models[2] = {model_of("gpt2-124m", true)};
+    ls_shape heads;
+    assert_int_equal(ls_shape_preset("llama-1b", &heads), LS_OK);
+    heads.qk_norm = true;
+    assert_int_equal(ls_model_create(&heads, S, &models[1]), LS_OK);
+    int of_slices = 0;
+    for (int m = 0; m < 2; m++)
+        for (int tp = 1; tp <= S; tp *= 2)
+            for (int sequence_parallel = 0; sequence_parallel <= (tp > 1); sequence_parallel++)
+                for (int i = 0; i < models[m]->nparams; i++) {
+                    const ls_param *param = models[m]->params[i];
+                    bool is_vector = param->kind == LS_PARAM_VECTOR;
+                    bool is_apart = param->of_slices || (sequence_parallel && is_vector && !param->split);
+                    of_slices += param->of_slices;
+                    int computed[S] = {0};
+                    size_t all = 0;
+                    count_rows(param, S, tp, sequence_parallel, computed, &all);
+                    assert_int_equal(all, is_vector ? S : 1);
+                    for (size_t r = 0; r < all; r++) assert_int_equal(computed[r], is_apart ? 1 : tp);
+                }
+    assert_int_equal(of_slices, 2 * 16 * 7); /* weights of a layer, layers, layouts */
+    for (int m = 0; m < 2; m++) ls_model_destroy(models[m]);
 }
 
 int main(void) {

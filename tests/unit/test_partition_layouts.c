@@ -405,6 +405,17 @@ static void check_16(ls_shape shape, double dropout, int first, ls_partition_set
     check_model(shape, plan, some, count);
 }
 
+/* Norms of q and k, whose gradients each worker of a TP group computes for its own heads. */
+static void qk_norm(void **state) {
+    (void)state;
+    ls_shape shape = layered_llama();
+    shape.qk_norm = true;
+    check_model(shape, (ls_partition_setup){.train = true}, cases, CASES);
+    check_model(shape, (ls_partition_setup){.policy = {.act = LS_BF16}}, cases16, 1); /* forward alone */
+    for (int i = 0; i < 3; i++) check_16(shape, 0, i, (ls_partition_setup){.policy = {.act = LS_BF16}});
+    for (int i = 0; i < 3; i++) check_16(shape, 0, i, (ls_partition_setup){.policy = {.act = LS_F16}, .leaves = true});
+}
+
 static void gelu_gate(void **state) {
     (void)state;
     ls_shape shape = layered_llama();
@@ -454,6 +465,7 @@ int main(void) {
         cmocka_unit_test(tied_gpt2_with_dropout),
         cmocka_unit_test(llama_with_grouped_heads),
         cmocka_unit_test(forward_alone),
+        cmocka_unit_test(qk_norm),
         cmocka_unit_test(gelu_gate),
         cmocka_unit_test(bf16),
         cmocka_unit_test(fp16),

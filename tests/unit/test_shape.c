@@ -150,19 +150,6 @@ static void test_every_contradiction_is_named(void **state) {
 #undef WITH
 }
 
-static void test_a_family_that_can_only_be_planned(void **state) {
-    (void)state;
-    ls_model *model;
-    ls_shape shape = read_text(
-        "m/config.json", "{\"model_type\":\"qwen3\",\"vocab_size\":300,\"hidden_size\":64,\"num_hidden_layers\":2,"
-                         "\"intermediate_size\":172,\"num_attention_heads\":4,\"num_key_value_heads\":2,"
-                         "\"head_dim\":32,\"max_position_embeddings\":128}");
-    assert_true(shape.head_size == 32 && shape.kv_heads == 2 && shape.eps == 1e-6);
-    assert_int_equal(ls_model_create(&shape, 1, &model), LS_ERR_INPUT);
-    assert_string_equal(ls_status_message(),
-                        "'m' is of the family qwen3, which lockstep can plan but not run: use `lockstep plan`");
-}
-
 /* The planner's formula and the list of parameters. */
 static void test_the_formula_of_a_layer_is_its_list(void **state) {
     (void)state;
@@ -208,6 +195,31 @@ static void test_values_by_layer(void **state) {
     refuse_text("a.json", "{" LLAMA ",\"rope-bases\":\"10000,0.5\"}",
                 "rope-bases has the value 0.5; a value must be 0 or");
 #undef LLAMA
+}
+
+static void test_qwen3_has_norms_of_queries_and_keys(void **state) {
+    (void)state;
+#define SIZES "\"vocab\":9,\"width\":8,\"layers\":1,\"heads\":2,\"hidden\":8,\"positions\":4"
+    ls_shape qwen3 = read_text("a.json", "{\"arch\":\"qwen3\"," SIZES "}");
+    ls_shape llama = read_text("a.json", "{\"arch\":\"llama\"," SIZES ",\"qk-norm\":true}");
+    assert_true(qwen3.qk_norm && llama.qk_norm);
+    assert_true(ls_shape_qk_norm_elems(&qwen3) == 8);
+    json_t *json = ls_shape_to_json(&qwen3);
+    assert_null(json_object_get(json, "qk-norm")); /* the family's usual value is not written */
+    json_decref(json);
+    json = ls_shape_to_json(&llama);
+    assert_true(json_is_true(json_object_get(json, "qk-norm")));
+    json_decref(json);
+    ls_model *model;
+    assert_int_equal(ls_model_create(&qwen3, 2, &model), LS_OK);
+    const ls_param *weight = ls_model_find(model, "blocks.0.attn.k_norm.weight");
+    assert_true(weight && weight->rows == 4 && weight->of_slices && !weight->decay);
+    ls_model_destroy(model);
+    assert_int_equal(ls_shape_check_hf(&qwen3), LS_OK);
+    assert_int_equal(ls_shape_check_hf(&llama), LS_ERR_INPUT);
+    assert_non_null(strstr(ls_status_message(), "has qk-norm true, which Hugging Face's LlamaForCausalLM cannot have"));
+    refuse_text("a.json", "{\"preset\":\"tiny\",\"qk-norm\":true}", "qk-norm applies to rotary positions only");
+#undef SIZES
 }
 
 static void test_the_gate_may_be_gelu(void **state) {
@@ -397,9 +409,9 @@ int main(void) {
         cmocka_unit_test(test_presets_have_the_published_numbers),
         cmocka_unit_test(test_an_unknown_preset_names_the_nearest),
         cmocka_unit_test(test_every_contradiction_is_named),
-        cmocka_unit_test(test_a_family_that_can_only_be_planned),
         cmocka_unit_test(test_the_formula_of_a_layer_is_its_list),
         cmocka_unit_test(test_values_by_layer),
+        cmocka_unit_test(test_qwen3_has_norms_of_queries_and_keys),
         cmocka_unit_test(test_the_gate_may_be_gelu),
         cmocka_unit_test(test_an_odd_head_size_is_fine_without_rotation),
         cmocka_unit_test(test_a_file_alone_needs_the_sizes_and_no_more),

@@ -74,6 +74,21 @@ static void test_hugging_face_mistral(void **state) {
     assert_non_null(strstr(ls_status_message(), "has attention-bias true, which Hugging Face's MistralForCausalLM"));
 }
 
+static void test_hugging_face_qwen3(void **state) {
+    (void)state;
+    ls_shape a = read_text("m/config.json",
+                           "{\"model_type\":\"qwen3\",\"vocab_size\":300,\"hidden_size\":64,\"num_hidden_layers\":2,"
+                           "\"intermediate_size\":172,\"num_attention_heads\":4,\"num_key_value_heads\":2,"
+                           "\"head_dim\":32,\"max_position_embeddings\":128}");
+    assert_true(a.arch == LS_ARCH_QWEN3 && a.qk_norm && a.head_size == 32 && a.kv_heads == 2 && a.eps == 1e-6);
+    json_t *json = ls_shape_to_hf(&a);
+    assert_string_equal(json_string_value(json_object_get(json, "model_type")), "qwen3");
+    ls_shape back = a;
+    assert_int_equal(ls_shape_from_json(json, "m/config.json", &back), LS_OK);
+    assert_same(&a, &back);
+    json_decref(json);
+}
+
 static void test_what_hugging_face_has_and_we_have_not(void **state) {
     (void)state;
     refuse_text("config.json", "{\"model_type\":\"bert\"}",
@@ -132,6 +147,7 @@ int main(void) {
         cmocka_unit_test(test_hugging_face_gpt2),
         cmocka_unit_test(test_hugging_face_llama),
         cmocka_unit_test(test_hugging_face_mistral),
+        cmocka_unit_test(test_hugging_face_qwen3),
         cmocka_unit_test(test_what_hugging_face_has_and_we_have_not),
         cmocka_unit_test(test_hugging_face_form_reads_back),
     };

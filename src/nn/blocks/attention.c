@@ -1,6 +1,6 @@
 /* attention.c: the body of the attention half of a block.
  *
- *     x ─ norm ─ qkv ─ (rotate q, k) ─ attention ─ heads ─ out ─ + x
+ *     x ─ norm ─ qkv ─ (norms of q, k) ─ (rotate q, k) ─ attention ─ heads ─ out ─ + x
  *
  * A row of qkv is cut as its weight is: slice by slice, q heads before k heads before v heads. */
 #include <assert.h>
@@ -10,21 +10,13 @@
 
 enum { PURPOSE_DROPOUT = 0x4154544e }; /* and the layer behind it */
 
-/* Heads and places of one slice. */
-typedef struct slice {
-    size_t heads, kv_heads;
-    size_t first_head;    /* q heads before it */
-    size_t head_in_model; /* the same, with the heads of earlier workers */
-    size_t q, k, v;       /* columns of qkv */
-} slice;
-
-static slice slice_of(const ls_nn *nn, int i) {
+ls_head_slice ls_head_slice_of(const ls_nn *nn, int i) {
     const ls_shape *shape = nn->shape;
     size_t base = ls_slice_begin(shape->kv_heads, nn->S, nn->slice0);
     size_t begin = ls_slice_begin(shape->kv_heads, nn->S, nn->slice0 + i) - base;
     size_t end = ls_slice_begin(shape->kv_heads, nn->S, nn->slice0 + i + 1) - base;
     size_t group = shape->H / shape->kv_heads, d = shape->head_size;
-    slice s = {.heads = (end - begin) * group, .kv_heads = end - begin, .first_head = begin * group};
+    ls_head_slice s = {.heads = (end - begin) * group, .kv_heads = end - begin, .first_head = begin * group};
     s.head_in_model = (base + begin) * group;
     s.q = begin * (group + 2) * d;
     s.k = s.q + s.heads * d;
@@ -40,7 +32,7 @@ static ls_status rotate(const ls_nn *nn, size_t layer, void *qkv, bool back) {
     size_t table = layer % ls_shape_rope_tables(shape) * nn->rope_elems;
     size_t width = nn->own.qkv;
     for (int i = 0; i < nn->slices; i++) {
-        slice s = slice_of(nn, i);
+        ls_head_slice s = ls_head_slice_of(nn, i);
         ls_rope_call call = {.rows = ls_nn_rows(nn), .heads = s.heads + s.kv_heads, .d = shape->head_size};
         call.act = nn->policy.act;
         call.x = call.y = ls_nn_at(nn, qkv, s.q);
@@ -65,7 +57,7 @@ static ls_attention_out heads_out(void *at, size_t row_stride, size_t d) {
     return (ls_attention_out){at, row_stride, d};
 }
 
-static ls_attention_drop drop_of(const ls_block *block, const ls_nn *nn, const slice *s) {
+static ls_attention_drop drop_of(const ls_block *block, const ls_nn *nn, const ls_head_slice *s) {
     const ls_dropout *dropout = &nn->dropout;
     if (!(dropout->p > 0)) return (ls_attention_drop){.scale = 0};
     assert(nn->first == 0);
@@ -83,7 +75,7 @@ static void describe(const ls_block *block, const ls_nn *nn, ls_attention parts[
     size_t width = nn->own.qkv, d = shape->head_size, T = nn->first + nn->T;
     size_t queries = nn->first * width;
     for (int i = 0; i < nn->slices; i++) {
-        slice s = slice_of(nn, i);
+        ls_head_slice s = ls_head_slice_of(nn, i);
         ls_attention *a = &parts[i];
         *a = (ls_attention){.T = T, .heads = s.heads, .kv_heads = s.kv_heads, .head_size = d, .first_query = nn->first};
         a->act = nn->policy.act;
@@ -115,6 +107,7 @@ static ls_status forward(ls_block *block, ls_nn *nn, const ls_half *half, const 
     ls_attention parts[LS_SLICES_MAX];
     assert(nn->first == 0 || nn->B == 1);
     LS_TRY(ls_nn_project(nn, rows, norm, half->in_w, half->in_b));
+    if (nn->shape->qk_norm) LS_TRY(ls_qk_norm(block, nn, rows));
     if (ls_layer(nn->shape, (size_t)block->layer).rotates) LS_TRY(rotate(nn, (size_t)block->layer, rows, false));
     describe(block, nn, parts);
     ls_attention_call call = call_of(nn, parts);
@@ -122,14 +115,14 @@ static ls_status forward(ls_block *block, ls_nn *nn, const ls_half *half, const 
 }
 
 static ls_status backward(ls_block *block, ls_nn *nn, const ls_half *half, const void *rows, void *dqkv, void *inner) {
-    (void)inner;
+    const ls_transformer_kept *kept = block->kept;
     const ls_shape *shape = nn->shape;
     size_t width = nn->own.qkv, d = shape->head_size;
     ls_attention parts[LS_SLICES_MAX];
     LS_TRY(ls_nn_project(nn, half->scratch->dheads, rows, half->out_w, NULL));
     describe(block, nn, parts);
     for (int i = 0; i < nn->slices; i++) {
-        slice s = slice_of(nn, i);
+        ls_head_slice s = ls_head_slice_of(nn, i);
         ls_attention *a = &parts[i];
         a->dots = half->scratch->dots + s.first_head * nn->T;
         a->dout = heads_in(ls_nn_from(nn, half->scratch->dheads, s.first_head * d), nn->own.query, d);
@@ -139,7 +132,16 @@ static ls_status backward(ls_block *block, ls_nn *nn, const ls_half *half, const
     }
     ls_attention_call call = call_of(nn, parts);
     LS_TRY(nn->ops->attention_backward(nn->device, &call));
-    return ls_layer(shape, (size_t)block->layer).rotates ? rotate(nn, (size_t)block->layer, dqkv, true) : LS_OK;
+    if (ls_layer(shape, (size_t)block->layer).rotates) LS_TRY(rotate(nn, (size_t)block->layer, dqkv, true));
+    if (!shape->qk_norm) return LS_OK;
+    /* Without `inner` this is the first of two phases. */
+    return ls_qk_norm_backward(block, nn, dqkv, inner ? half->scratch->dnormed : kept->dnormed);
+}
+
+static ls_status weights(ls_block *block, ls_nn *nn, const ls_half *half, const void *dqkv, ls_block_pass phase) {
+    (void)dqkv; /* of q and k it has the gradients before the norm */
+    const ls_transformer_kept *kept = block->kept;
+    return ls_qk_norm_weights(block, nn, phase == LS_BACKWARD_BOTH ? half->scratch->dnormed : kept->dnormed);
 }
 
 ls_half ls_attention_half(ls_block *block, const ls_nn *nn) {
@@ -151,6 +153,7 @@ ls_half ls_attention_half(ls_block *block, const ls_nn *nn) {
     half.branch = ls_policy_is_16(&nn->policy) ? saved->branch : half.scratch->branch;
     half.dwide = half.scratch->dqkv;
     half.forward = forward;
+    half.weights = nn->shape->qk_norm ? weights : NULL;
     half.backward = backward;
     return half;
 }

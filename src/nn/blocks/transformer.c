@@ -33,6 +33,10 @@ static void declare_attention(ls_block *block, const ls_shape *shape, double out
     if (shape->attention_bias)
         ls_block_add(block, LS_ROLE_QKV_BIAS,
                      cut(ls_param_vector("attn.qkv.bias", rows, LS_INIT_ZEROS), units, 3, qkv));
+    if (shape->qk_norm) {
+        ls_block_add(block, LS_ROLE_Q_NORM, ls_param_vector("attn.q_norm.weight", d, LS_INIT_ONES))->of_slices = true;
+        ls_block_add(block, LS_ROLE_K_NORM, ls_param_vector("attn.k_norm.weight", d, LS_INIT_ONES))->of_slices = true;
+    }
     ls_block_add(
         block, LS_ROLE_ATTENTION_OUT,
         cut(ls_param_matrix("attn.out.weight", ls_shape_query_width(shape), shape->C, out_std), units, 1, &group));
@@ -102,6 +106,11 @@ static void carve_saved(const ls_block *block, void *state, const ls_nn *nn, uns
         if (is_16) saved->branch = ls_nn_take(nn, arena, "activations", stream, nn->shape->C);
         if (!is_16) saved->middle = ls_nn_take_f32(arena, "activations", stream, nn->shape->C);
         saved->norm[1] = ls_nn_take_f32(arena, "activations", stream, 2);
+        if (nn->shape->qk_norm) {
+            saved->raw_heads =
+                ls_nn_take(nn, arena, "activations", rows, ls_widths_heads(&nn->own) * nn->shape->head_size);
+            saved->head_rstd = ls_nn_take_f32(arena, "activations", rows, ls_widths_heads(&nn->own));
+        }
     }
     if (parts & LS_SAVE_WIDE) {
         saved->wide = ls_nn_take(nn, arena, "activations", rows, nn->own.mlp);
@@ -118,6 +127,18 @@ static void carve_kept(const ls_block *block, void *state, const ls_nn *nn, ls_a
         kept->half[i].dnorm = ls_nn_take(nn, arena, "activations", stream, C);
         kept->half[i].dwide = ls_nn_take(nn, arena, "activations", rows, i ? nn->own.mlp : nn->own.qkv);
     }
+    if (nn->shape->qk_norm)
+        kept->dnormed = ls_nn_take(nn, arena, "activations", rows, ls_widths_heads(&nn->own) * nn->shape->head_size);
+}
+
+static void carve_heads(ls_transformer_scratch *scratch, const ls_nn *nn, bool for_backward, ls_arena *arena) {
+    size_t rows = ls_nn_rows(nn), width = nn->own.query;
+    if (!nn->shape->qk_norm) return;
+    if (ls_policy_is_16(&nn->policy)) scratch->wide_heads = ls_nn_take_f32(arena, "scratch", rows, width);
+    scratch->normed =
+        for_backward ? ls_nn_take_f32(arena, "scratch", rows, width) : ls_nn_take(nn, arena, "scratch", rows, width);
+    if (for_backward)
+        scratch->dnormed = ls_nn_take(nn, arena, "scratch", rows, ls_widths_heads(&nn->own) * nn->shape->head_size);
 }
 
 static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared, const ls_nn *nn, bool for_backward,
@@ -131,6 +152,7 @@ static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared
     ls_nn_take_joins(nn, arena, shared);
     if (!for_backward) {
         if (!nn->keeps_act) scratch->wide = ls_nn_take(nn, arena, "scratch", rows, nn->own.hidden);
+        carve_heads(scratch, nn, false, arena);
         return;
     }
     if (nn->sequence_parallel) shared->rows2 = ls_nn_take(nn, arena, "scratch", rows, C);
@@ -145,6 +167,7 @@ static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared
     scratch->dheads = ls_nn_take(nn, arena, "scratch", rows, nn->own.query);
     scratch->dqkv = ls_nn_take(nn, arena, "scratch", rows, nn->own.qkv);
     scratch->dots = ls_nn_take_f32(arena, "scratch", rows, nn->own.heads);
+    carve_heads(scratch, nn, true, arena);
     ls_arena_phase_end(arena);
 }
 

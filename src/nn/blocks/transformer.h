@@ -1,6 +1,6 @@
 /* transformer.h: the two halves of a transformer block, and their way to and from the residual stream.
  *
- *     x ─ norm ─ in ─ body ─ out ─ + x          bodies: attention.c, mlp.c; the rest: residual.c
+ *     x ─ norm ─ in ─ body ─ out ─ + x          bodies: attention.c (with qk_norm.c), mlp.c; the rest: residual.c
  */
 #ifndef LS_NN_BLOCKS_TRANSFORMER_H
 #define LS_NN_BLOCKS_TRANSFORMER_H
@@ -13,13 +13,16 @@
 
 typedef struct ls_transformer_saved {
     float *norm[2]; /* statistics of the two norms, [2][stream] each */
-    void *qkv;      /* [rows][qkv width], after rotation */
+    void *qkv;      /* [rows][qkv width], after norm and rotation */
     void *heads;    /* [rows][query width] what attention gives */
     float *m, *l;   /* [B][H][T] */
     float *middle;  /* [stream][C] the residual stream between attention and MLP; in fp32 */
     void *branch;   /* [stream][C] with 16-bit types: the output of attention, to recompute `middle` */
     void *wide;     /* [rows][width of the MLP] before the activation */
     void *inner;    /* [rows][hidden] output of the activation; NULL: backward recomputes it */
+    /* With QK-norm: q and k heads before the norm, in blocks (qk_norm.c), and a number for each. */
+    void *raw_heads;  /* [rows][query + key width] */
+    float *head_rstd; /* [rows][heads + kv heads] */
 } ls_transformer_saved;
 
 /* Gradients of a half that stay between the two phases of backward: of … */
@@ -31,6 +34,7 @@ typedef struct ls_kept_half {
 
 typedef struct ls_transformer_kept {
     ls_kept_half half[2]; /* attention, MLP */
+    void *dnormed;        /* [rows][query + key width] with QK-norm: the gradient of its output, in blocks */
 } ls_transformer_kept;
 
 /* The two halves do not run at the same time, so their pieces overlap. */
@@ -45,6 +49,10 @@ typedef struct ls_transformer_scratch {
     void *dheads;  /* [rows][query width] */
     void *dqkv;    /* [rows][qkv width] */
     float *dots;   /* [B][H][T] */
+    /* With QK-norm: */
+    void *dnormed;     /* [rows][query + key width] the gradient of its output, in blocks */
+    void *normed;      /* [rows][query width] one block: output of the norm; or, in fp32, the gradient of its input */
+    float *wide_heads; /* [rows][query width] with 16-bit types: one block before the norm */
 } ls_transformer_scratch;
 
 /* ---- halves ------------------------------------------------------------------------------------------------------ */
@@ -81,6 +89,25 @@ struct ls_half {
      * or NULL here. */
     ls_status (*backward)(ls_block *block, ls_nn *nn, const ls_half *half, const void *rows, void *dwide, void *inner);
 };
+
+/* This worker's heads of one slice. Columns of qkv are q heads, k heads, v heads. */
+typedef struct ls_head_slice {
+    size_t heads, kv_heads;
+    size_t first_head;    /* q heads before it */
+    size_t head_in_model; /* the same, with the heads of earlier workers */
+    size_t q, k, v;       /* columns of qkv */
+} ls_head_slice;
+
+/* Returns slice i of this worker's. */
+ls_head_slice ls_head_slice_of(const ls_nn *nn, int i);
+
+/* Replaces q and k of nn's rows in qkv by their norms, and saves what backward needs. */
+ls_status ls_qk_norm(ls_block *block, const ls_nn *nn, void *qkv);
+/* Replaces the gradients of q and k in dqkv by those before the norm. Leaves what the gradients of the weights need in
+ * `dnormed`. */
+ls_status ls_qk_norm_backward(ls_block *block, const ls_nn *nn, void *dqkv, void *dnormed);
+/* Computes the gradients of both weights from `dnormed`, in the steps of this micro-batch. */
+ls_status ls_qk_norm_weights(ls_block *block, const ls_nn *nn, const void *dnormed);
 
 ls_half ls_attention_half(ls_block *block, const ls_nn *nn);
 ls_half ls_mlp_half(ls_block *block, const ls_nn *nn);

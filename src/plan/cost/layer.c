@@ -5,7 +5,8 @@
 #include "plan/cost/cost_case.h"
 
 double ls_plan_layer_params(const ls_plan_case *c) {
-    return ls_layer_matrix_elems(c->C, c->width, c->keys, c->hidden, c->gated) / c->t + 4 * c->C;
+    return ls_layer_matrix_elems(c->C, c->width, c->keys, c->hidden, c->gated) / c->t + 4 * c->C +
+           ls_shape_qk_norm_elems(&c->task->shape);
 }
 
 /* Operands of matmuls in 8 bits are made from 16 bits: read and written, after their largest value is known. */
@@ -88,6 +89,12 @@ static void passes(const ls_plan_case *c, ls_layer_time *out) {
         stream * (2 * 4 + 2 * (stack->dropout ? 7 : 6)) + n * f * (c->gated ? 6 : 4) + n * c->width / c->t * 8;
     /* A norm reads its two arrays once more, for the gradients of its weights. */
     double backward = stream * (2 * 10 + 2 * 5) + n * f * (c->gated ? 10 : 6) + n * c->width / c->t * 8;
+    if (c->task->shape.qk_norm) {
+        /* The norms read and write q and k; backward they read them, with their gradients, and the gradients of the
+         * weights read both once more. */
+        forward += n * (c->width + c->keys) / c->t * 4;
+        backward += n * (c->width + c->keys) / c->t * 10;
+    }
     out->forward.small +=
         ls_plan_pass_seconds(chip, forward * scale * stack->pass_factor) + stack->layer_kernels * chip->launch_seconds;
     out->backward.small += ls_plan_pass_seconds(chip, backward * scale * stack->pass_factor) +

@@ -42,6 +42,8 @@ static double layer_bytes(const ls_plan_case *c) {
     double inputs = (small ? 1 : 2) * (stack->keeps_gathered ? whole_bytes(c) : stream_bytes(c));
     double masks = stack->dropout ? 2 * stream_bytes(c) / c->elem : 0;
     double heads = c->elem * c->tokens * (2 * c->width + 2 * c->keys) / c->t;
+    /* Norms of q and k keep what they read. */
+    if (c->task->shape.qk_norm) heads += c->elem * c->tokens * (c->width + c->keys) / c->t;
     double scores = stack->flash ? 0 : score_bytes(c, 2.5 * c->elem);
     double copies = small ? .5 * (c->elem * c->tokens * c->width / c->t - hidden_bytes(c)) : 0;
     return 2 * stream_bytes(c) + inputs + masks + heads + scores + hidden_bytes(c) * (c->gated ? 3 : 2) + copies;

@@ -37,7 +37,8 @@ const char *ls_memory_kind_label(ls_memory_kind kind) { return memory_words[kind
 
 double ls_plan_params(const ls_shape *shape) {
     double C = (double)shape->C, V = (double)shape->V;
-    return (ls_shape_layer_matrix_elems(shape) + 4 * C) * (double)shape->L + V * C * (shape->tied ? 1 : 2);
+    return (ls_shape_layer_matrix_elems(shape) + 4 * C + ls_shape_qk_norm_elems(shape)) * (double)shape->L +
+           V * C * (shape->tied ? 1 : 2);
 }
 
 double ls_plan_model_flops(const ls_shape *shape, double seq, double batch) {
