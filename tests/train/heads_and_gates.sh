@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # heads_and_gates.sh: models with norms of q and k (QK-norm), and with a GELU gate (GEGLU), train to the same bits under every layout and in every
-# precision; audits find nothing, and planned memory and text that is generated are those of one worker.
+# precision, on CPU and GPU; audits find nothing, and generated text does not depend on threads.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
 
+played=$(cd "$BUILD" && pwd)/tests/cuda
 cd "$scratch" || exit 1
 for i in $(seq 300); do echo "line $i of the text, $((i * i))"; done >text.txt
 sizes='"vocab": 256, "width": 20, "layers": 3, "heads": 4, "kv-heads": 2, "head-size": 6, "hidden": 34, "positions": 16'
@@ -63,5 +64,22 @@ for threads in 1 2; do
     "$LOCKSTEP" generate --model run --prompt "line 1" --seed 3 --max-tokens 8 --temperature 0 --threads $threads >text-$threads 2>err </dev/null || fail "$(cat err)"
 done
 cmp -s text-1 text-2 || fail "the texts differ: $(cat text-1 text-2)"
+
+# A GPU that the CPU plays: threads of a block are fibers there, so small runs alone.
+if [ -e "$played/libcuda.so.1" ] && ! ldd "$LOCKSTEP" | grep -q libasan; then
+    tiny=(--data text.txt --seq 4 --global-batch 2 --groups 2 --slices 2 --steps 1 --lr 0.01 --eval-every 0 --threads 1)
+    for model in qwen3 geglu; do
+        for unit in 'fp32 chain' 'bf16 chain' 'fp16 chain' 'bf16 hgmma'; do
+            case_begin "$model on a GPU, $unit"
+            for device in cpu cuda; do
+                rm -rf run
+                LD_LIBRARY_PATH="$played" train --model $model.json "${tiny[@]}" --precision "${unit% *}" --matrix-unit "${unit#* }" --device $device --out run
+                expect_status 0
+                [ $device = cpu ] && found=$(weights)
+            done
+            expect_weights "$found"
+        done
+    done
+fi
 
 finished

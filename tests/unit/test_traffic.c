@@ -87,6 +87,8 @@ static ls_shape shape_of(const layout_case *c) {
     shape.kv_heads = 5;
     shape.head_size = 8;
     shape.hidden = 71;
+    /* Workers of a TP group gather the rows of these norms' gradients, with or without sequence parallelism. */
+    shape.qk_norm = c->llama && c->tp == 2;
     return shape;
 }
 
