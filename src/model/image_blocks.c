@@ -16,7 +16,7 @@ static ls_extent through(ls_window window, ls_extent in, size_t channels) {
     return (ls_extent){ls_window_rows(&window, in.height), ls_window_columns(&window, in.width), channels};
 }
 
-/* A block behind `in`; `last` is the list's, whose input and output count as the same. */
+/* Sets kind, label and widths of a block whose layer is set. A classifier's output counts as wide as its input. */
 static void settle(ls_block *block, const ls_block_kind *kind, const char *stem, int number) {
     const ls_image_layer *layer = &block->image;
     block->kind = kind;

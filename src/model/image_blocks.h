@@ -12,10 +12,11 @@
 
 #include "nn/blocks.h"
 
-/* Blocks that a shape has, and the width in front of its last one; LS_ERR_INPUT where its images are too small. */
+/* Sets the number of layers of an image shape, the width in front of its last block, and the members about heads.
+ * LS_ERR_INPUT if its images are too small. */
 ls_status ls_image_shape_fill(ls_shape *shape);
 
-/* What each block of a model with a checked shape does: kind, label, extents. */
+/* Sets kind, label and extents of each block of a model whose shape is checked. */
 void ls_image_blocks(ls_model *model);
 
 #endif

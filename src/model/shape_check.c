@@ -16,7 +16,7 @@ static ls_status check_size(const ls_shape *shape, const char *what, size_t valu
                    most);
 }
 
-/* The family's usual value is the example in a message. */
+/* Checks the range of a number. Its message gives the family's usual value as an example. */
 static ls_status check_number(const ls_shape *shape, const ls_field *field) {
     double value = *(const double *)ls_field_of(field, shape);
     bool is_open = field->kind == LS_KIND_FRACTION;
@@ -41,7 +41,7 @@ static ls_status check_list(const ls_shape *shape, const ls_field *field) {
     return LS_OK;
 }
 
-/* Every field of the family that has a range. */
+/* Checks every field of the family that has a range. */
 static ls_status check_ranges(const ls_shape *shape) {
     for (ls_field_id id = 0; id < LS_FIELD_COUNT; id++) {
         const ls_field *field = &ls_fields[id];

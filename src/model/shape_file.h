@@ -7,15 +7,16 @@
 #include "base/status.h"
 #include "nn/shape.h"
 
-/* The preset of this name; LS_ERR_INPUT names the nearest. */
+/* Gets the preset of this name. LS_ERR_INPUT names the nearest. */
 ls_status ls_shape_preset(const char *name, ls_shape *out);
-/* Names of the presets, i = 0, 1, …; NULL behind the last. */
+/* Returns the name of preset i = 0, 1, …, or NULL after the last. */
 const char *ls_shape_preset_name(int i);
-/* A shape of about so many parameters, as models of the family have it: "llama" or "gpt3". LS_ERR_INPUT. */
+/* Makes a shape of about `params` parameters with the proportions of the family, "llama" or "gpt3". LS_ERR_INPUT for
+ * another family, or for a number that no such model has. */
 ls_status ls_shape_of_size(const char *family, double params, ls_shape *out);
 
-/* Whether all numbers are there, in range and agree: heads divide, head size is even where rows are rotated, sizes
- * multiply without overflow. The message says which do not. */
+/* Checks that all numbers are there, in range and consistent: heads divide, the head size is even if heads are rotated,
+ * and sizes multiply without overflow. LS_ERR_INPUT names the one that is wrong. */
 ls_status ls_shape_check(const ls_shape *shape);
 
 /* Sets every field to what a file of the shape's family means where it leaves the field out; keeps name and family. */
@@ -28,10 +29,11 @@ ls_status ls_shape_from_json(const json_t *json, const char *source, ls_shape *o
 ls_status ls_shape_parse(const char *source, const char *text, size_t bytes, ls_shape *out);
 ls_status ls_shape_read(const char *path, ls_shape *out);
 
-/* As our own shape file, and as Hugging Face writes it. New references. NULL: no memory. */
+/* Return a new object with the members of a shape file, or of Hugging Face's config.json. NULL: out of memory. */
 json_t *ls_shape_to_json(const ls_shape *shape);
 json_t *ls_shape_to_hf(const ls_shape *shape);
-/* LS_ERR_INPUT where Hugging Face's code for the shape's family cannot run it; the message names the field. */
+/* Checks that Hugging Face's code for the shape's family can run it. LS_ERR_INPUT names the field that it cannot have.
+ */
 ls_status ls_shape_check_hf(const ls_shape *shape);
 
 #endif

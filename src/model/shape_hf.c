@@ -1,7 +1,7 @@
 /* shape_hf.c: Hugging Face's config.json, from a table of keys for each family.
  *
  * The rows are in the order in which config.json is written. What changes the result of a model and is not supported is
- * refused by key and value; keys about training, generation or the program that wrote the file are passed over. */
+ * refused by key and value; keys about training, generation or the program that wrote the file are ignored. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +66,7 @@ static ls_status need_whole_rotation(const json_t *json) {
     return ls_fail(LS_ERR_INPUT, "\"partial_rotary_factor\" is %g; only 1 is supported", partial);
 }
 
-/* The object that says how rotary frequencies are scaled; "type" is the older name of "rope_type". */
+/* Reads the object that says how rotary frequencies are scaled; "type" is the older name of "rope_type". */
 static ls_status read_scaling(const json_t *scaling, ls_shape *out) {
     static const char *const keys[LS_SCALING_COUNT] = {
         [LS_SCALING_FACTOR] = "factor",
@@ -92,7 +92,7 @@ static ls_status read_scaling(const json_t *scaling, ls_shape *out) {
     return LS_OK;
 }
 
-/* Newer files have all of it in "rope_parameters". */
+/* Reads the rotary base and its scaling. Newer files have both in "rope_parameters". */
 static ls_status read_rope(const json_t *json, ls_shape *out) {
     static const char *const keys[] = {"rope_scaling", "rope_parameters"};
     LS_TRY(need_whole_rotation(json));
@@ -258,7 +258,7 @@ static ls_status read_row(const json_t *json, const key_row *row, ls_shape *out)
     }
 }
 
-/* The key of a field; NULL: the family has none, because the field always follows from others. */
+/* Returns the key of a field; NULL if the family has none, because the field always follows from others. */
 static const char *key_of(const hf_family *family, ls_field_id field) {
     for (size_t i = 0; i < family->count; i++)
         if (family->rows[i].kind == FIELD && family->rows[i].field == field) return family->rows[i].key;
@@ -339,7 +339,8 @@ json_t *ls_shape_to_hf(const ls_shape *shape) {
 
 /* ---- whether transformers can run a shape ------------------------------------------------------------------------ */
 
-/* A bias that a model leaves out is written as 0 where the family always has it (interop/hf_names.c). */
+/* Fails if a field has another value after a round trip. A missing bias may differ: it is written as 0 if the family
+ * always has it (interop/hf_names.c). */
 static ls_status compare_field(const ls_shape *shape, const char *key, const json_t *ours, const json_t *theirs) {
     bool is_bias = strcmp(key, "attention-bias") == 0 || strcmp(key, "mlp-bias") == 0;
     if (strcmp(key, "name") == 0 || json_equal(ours, theirs) || (is_bias && json_is_false(ours))) return LS_OK;
@@ -352,7 +353,7 @@ static ls_status compare_field(const ls_shape *shape, const char *key, const jso
     return status;
 }
 
-/* A field without a key, and without a way to derive it, does not survive being written and read. */
+/* Writes the shape and reads it back: a field that has no key and does not follow from others is lost. */
 ls_status ls_shape_check_hf(const ls_shape *shape) {
     ls_shape back = *shape;
     json_t *hf = ls_shape_to_hf(shape), *ours = ls_shape_to_json(shape), *theirs = NULL, *value;

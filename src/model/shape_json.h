@@ -8,24 +8,24 @@
 #include "base/json.h"
 #include "nn/shape.h"
 
-/* Whether the member is there and not null. */
+/* Returns whether the member exists and is not null. */
 bool ls_shape_json_has(const json_t *object, const char *key);
 
+/* Read a member into *out. A text belongs to the object. */
 ls_status ls_shape_json_number(const json_t *object, const char *key, double *out);
 ls_status ls_shape_json_bool(const json_t *object, const char *key, bool *out);
-/* Borrowed from the object. */
 ls_status ls_shape_json_text(const json_t *object, const char *key, const char **out);
 
-/* Reads a field of the kinds SIZE, NUMBER, FRACTION and TRUTH; passes over the others. */
+/* Reads a field of the kind SIZE, NUMBER, FRACTION or TRUTH into the shape; ignores fields of other kinds. */
 ls_status ls_shape_json_read(const json_t *object, const char *key, const ls_field *field, ls_shape *out);
-/* The value of a field of these kinds. New reference; NULL: no memory. */
+/* Returns a new reference to the value of such a field. NULL: out of memory. */
 json_t *ls_shape_json_value(const ls_field *field, const ls_shape *shape);
 
-/* YAML text as JSON values: mappings and scalars, no lists, anchors or second documents. `source` names the text.
- * LS_ERR_INPUT where the program was built without libyaml. */
+/* Converts YAML text to JSON values: mappings and scalars, no lists, anchors or second documents. `source` names the
+ * text. LS_ERR_INPUT where the program was built without libyaml. */
 ls_status ls_shape_yaml_load(const char *source, const char *text, size_t bytes, json_t **out);
 
-/* Hugging Face's form, of which "model_type" is known to be there. Not checked. */
+/* Reads Hugging Face's config.json. The result is not checked (ls_shape_check()). */
 ls_status ls_shape_from_hf(const json_t *json, ls_shape *out);
 
 #endif

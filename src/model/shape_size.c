@@ -1,5 +1,5 @@
-/* shape_size.c: a shape for so many parameters, as models of a family have it: heads of 128, as many of them as layers,
- * more or less (GPT-3: 32 and 32, 40 and 40, 96 and 96; Llama: 32 and 32, 40 and 40, 60 and 52, 80 and 64). */
+/* shape_size.c: a shape for a number of parameters, with the proportions of a family: heads of 128, about as many of
+ * them as layers (GPT-3: 32 and 32, 40 and 40, 96 and 96; Llama: 32 and 32, 40 and 40, 60 and 52, 80 and 64). */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 enum { HEAD = 128, HEADS_MAX = 512, FEW_KEYS = 8, HIDDEN_UNIT = 256 };
 
-/* From so many parameters on, groups of query heads share their keys (Llama 2 and later). */
+/* From this number of parameters on, groups of query heads share their keys (Llama 2 and later). */
 static const double SHARED_KEYS_FROM = 2e10, LEAST = 1e8, MOST = 2e13;
 
 static double table_params(const ls_shape *s) { return (double)s->V * (double)s->C * (s->tied ? 1 : 2); }

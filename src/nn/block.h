@@ -33,21 +33,21 @@ typedef struct ls_block ls_block;
 /* What a worker does with a block in one action of its schedule; backward is one pass or two. */
 typedef enum ls_block_pass { LS_FORWARD, LS_BACKWARD_BOTH, LS_BACKWARD_INPUT, LS_BACKWARD_WEIGHTS } ls_block_pass;
 
-/* Collectives of one pass over a micro-batch. */
+/* Counts the collectives of a block in one pass over a micro-batch. */
 typedef struct ls_block_traffic {
-    int joins, gathers;   /* in the TP group: sums over it; gathers of all rows, with sequence parallelism */
-    bool carries_stream;  /* they are of the residual stream itself, so fp32 under every policy */
+    int joins, gathers;   /* in the TP group: reductions; gathers of all rows, with sequence parallelism */
+    bool carries_stream;  /* they move the residual stream itself, which is fp32 under every policy */
     bool has_loss;        /* the TP group shares a softmax over the slices of the vocabulary */
     int stat_gathers;     /* in the DP group, where batch norm is that of the whole batch, … */
     size_t stat_channels; /* … and the numbers of a gradient group in all of them together */
 } ls_block_traffic;
 
-/* Of one forward pass over B sequences of T tokens. */
+/* The work and the bytes of a block in one forward pass over B sequences of T tokens. */
 typedef struct ls_block_cost {
     double product_flops;   /* of matmuls with weights */
     double attention_flops; /* causal: only keys that are seen count */
     double weight_bytes;    /* of all parameters; a table that the head shares with the embedding counts in both */
-    double saved_bytes;     /* that backward needs, the block's input in the residual stream among them */
+    double saved_bytes;     /* of what backward needs, including the block's input in the residual stream */
 } ls_block_cost;
 
 /* Height, width and channels. */
@@ -86,34 +86,37 @@ typedef struct ls_block_kind {
 
     /* Adds the parameters. */
     void (*declare)(ls_block *block, const ls_shape *shape);
-    /* Fills in what depends on the run as well as on the shape. */
+    /* Fills in what depends on the run as well as on the shape, once, before the first pass. */
     void (*settle)(ls_block *block, const ls_nn *nn);
 
     /* Each of these is called once to measure an arena and once to carve it, and must take the same both times. */
-    /* What backward needs, for nn's rows: the classes `parts` of it (LS_SAVE_*); other members stay as they are. */
+    /* Takes what backward needs, for nn's rows: the classes `parts` of it (LS_SAVE_*). Other members stay as they are.
+     */
     void (*carve_saved)(const ls_block *block, void *saved, const ls_nn *nn, unsigned parts, ls_arena *arena);
-    /* What the first phase of backward leaves for the second. */
+    /* Takes what the first phase of backward leaves for the second. */
     void (*carve_kept)(const ls_block *block, void *kept, const ls_nn *nn, ls_arena *arena);
-    /* What one run needs; for_backward: what backward needs as well. `shared` are the members that nn works with. */
+    /* Takes what one run of the block needs; with for_backward, what its backward needs as well. `shared` has the
+     * members that nn's own functions use. */
     void (*carve_scratch)(const ls_block *block, void *scratch, ls_scratch *shared, const ls_nn *nn, bool for_backward,
                           ls_arena *arena);
 
-    /* x: [stream][C] (NULL for the embedding); y: [stream][C]. The head writes its loss to nn's scratch.loss and, with
-     * steps, the gradient of x to y; without targets it leaves logits in scratch.logits. */
+    /* Computes y [stream][C] from x [stream][C] (NULL for the embedding). The head writes its loss to nn's scratch.loss
+     * and, with steps, the gradient of x to y; without targets it leaves logits in scratch.logits. */
     ls_status (*forward)(ls_block *block, ls_nn *nn, const float *x, float *y);
     /* Recomputes these classes of saved tensors from x. */
     ls_status (*recompute)(ls_block *block, ls_nn *nn, const float *x, unsigned parts);
-    /* d is not read in the phase of the weights. */
+    /* Turns d, the gradient of the output, into that of the input, and computes the gradients of the weights; or one of
+     * the two. LS_BACKWARD_WEIGHTS does not read d. */
     ls_status (*backward)(ls_block *block, ls_nn *nn, const float *x, float *d, ls_block_pass phase);
 
-    /* Whether the end of this block and the start of `next`, which runs right after it in this pass, are one operation:
-     * `next` then finds its start done (ls_fusion). Both have their scratch. The bits are the same either way. NULL:
-     * never. */
+    /* Returns whether the end of this block and the start of `next`, which runs right after it in this pass, are one
+     * operation: `next` then finds its start done (ls_fusion). Both have their scratch. The bits are the same either
+     * way. NULL: never. */
     bool (*fuses)(const ls_block *block, const ls_block *next, const ls_nn *nn, ls_block_pass pass);
 
-    /* Collectives of a pass that recomputes the classes `again` first. */
+    /* Returns the collectives of a pass that recomputes the classes `again` first. */
     ls_block_traffic (*traffic)(const ls_block *block, ls_block_pass pass, unsigned again);
-    /* Adds work beside the matmuls with weights, of a forward pass over B sequences of T tokens. */
+    /* Adds to *cost the work beside the matmuls with weights of a forward pass over B sequences of T tokens. */
     void (*add_cost)(const ls_block *block, const ls_shape *shape, size_t B, size_t T, ls_block_cost *cost);
 } ls_block_kind;
 
@@ -141,15 +144,16 @@ extern const ls_block_kind ls_block_embed, ls_block_transformer, ls_block_head;
 /* Of image models. The first block reads nn's images and has no gradient of its input. */
 extern const ls_block_kind ls_block_conv, ls_block_dense, ls_block_stem, ls_block_residual, ls_block_classifier;
 
-/* Adds a parameter; its name gets the block's label as prefix: "blocks.3.attn.qkv.weight". */
+/* Adds a parameter to the block and returns the stored copy, which the caller may change until the model is complete.
+ * Its name gets the block's label as prefix: "blocks.3.attn.qkv.weight". */
 ls_param *ls_block_add(ls_block *block, ls_role role, ls_param param);
-/* The parameter with this role; NULL: the block has none. */
+/* Returns the block's own parameter with this role, or NULL. A table borrowed from another block does not count. */
 ls_param *ls_block_param(ls_block *block, ls_role role);
-/* The same of conv_bn `unit` of the block. */
+/* Returns the parameter with this role of conv_bn `unit` of the block, or NULL. */
 ls_param *ls_block_unit_param(ls_block *block, ls_role role, int unit);
-/* The table of the vocabulary that the block reads, its own or another block's; NULL: it reads none. */
+/* Returns the table of the vocabulary that the block reads, its own or another block's; NULL if it reads none. */
 ls_param *ls_block_table(ls_block *block);
-/* Whether that table is a parameter of another block. */
+/* Returns whether that table is a parameter of another block. */
 bool ls_block_borrows_table(ls_block *block);
 
 #endif

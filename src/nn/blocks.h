@@ -1,8 +1,8 @@
 /* blocks.h: a model: its shape and its list of blocks with their parameters.
  *
- * It knows shapes, names and order, nothing of memory: the partition lays parameters out and sets their pointers
+ * A model has shapes, names and an order, but no memory: the partition lays parameters out and sets their pointers
  * (parallel/partition/partition.h). The order of parameters is that of the blocks, and is part of the arithmetic:
- * initial values, hashes and the sum of squares go by it. model/ builds it. */
+ * initial values, hashes and the sum of squares go by it. ls_model_create() (model/) builds a model. */
 #ifndef LS_NN_BLOCKS_H
 #define LS_NN_BLOCKS_H
 
@@ -17,24 +17,27 @@ typedef struct ls_model {
     ls_param **params; /* of all blocks, in order */
 } ls_model;
 
-/* Parameters 0 … count−1 in model order; NULL beyond. */
+/* Returns the number of parameters. */
 int ls_model_params(const ls_model *model);
+/* Returns parameter i in model order, or NULL if there is none. */
 ls_param *ls_model_param(const ls_model *model, int i);
+/* Returns the parameter with this full name, such as "blocks.3.attn.qkv.weight", or NULL. */
 ls_param *ls_model_find(const ls_model *model, const char *name);
-/* The table that the first block looks tokens up in; NULL: a model of images. */
+/* Returns the table that the first block looks tokens up in; NULL for an image model. */
 ls_param *ls_model_tokens(const ls_model *model);
 
-/* This worker has slices first … first + count − 1 of every parameter that is cut; a new model has them all. */
+/* Gives this worker slices first … first + count − 1 of every parameter that slices cut. A new model has all of them.
+ */
 void ls_model_take_slices(ls_model *model, int first, int count);
 
-/* Elements of all parameters; a tied table counts once. Running statistics are among them. */
+/* Returns the elements of all parameters, including running statistics. A tied table counts once. */
 size_t ls_model_elems(const ls_model *model);
-/* Those that are learned. */
+/* Returns the elements that the optimizer learns: all but running statistics. */
 size_t ls_model_learned_elems(const ls_model *model);
-/* Work and bytes of block b. */
+/* Returns the work and the bytes of block b in a forward pass over B sequences of T tokens. */
 ls_block_cost ls_model_block_cost(const ls_model *model, const ls_policy *policy, int b, size_t B, size_t T);
-/* Of one forward and backward pass over B sequences of T tokens: three times the forward matmuls, causal attention
- * counted once (keys that are not seen are not counted). */
+/* Returns the model FLOPs of one forward and backward pass over B sequences of T tokens: three times the forward pass,
+ * of which causal attention counts only the keys that a query sees. Recomputation does not count. */
 double ls_model_step_flops(const ls_model *model, size_t B, size_t T);
 
 #endif

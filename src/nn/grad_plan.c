@@ -27,14 +27,14 @@ static int group_of(const ls_grad_plan *plan, size_t sequence) {
     return low;
 }
 
-/* The largest subtree of a tree over `groups` that begins with group g and has `most` groups or fewer. */
+/* Returns the largest subtree of a tree over `groups` that begins with group g and has `most` groups or fewer. */
 static ls_tree_node subtree_at(int groups, int g, int most) {
     ls_tree_node node = {0, groups};
     while (node.count > 1 && (node.first != g || node.count > most)) node = ls_tree_child(node, g);
     return node;
 }
 
-/* The same for the groups that end before sequence `end` and fit one matmul. */
+/* Returns the same for the groups that end before sequence `end` and fit one matmul. */
 static ls_tree_node plan_subtree(const ls_grad_plan *plan, int g, size_t end) {
     int most = 1;
     while (most < LS_GRAD_GROUPS_MAX && g + most < plan->G && group_begin(plan, g + most + 1) <= end) most++;
@@ -88,7 +88,7 @@ ls_grad_parts ls_grad_parts_begin(const ls_grad_step *steps) {
     return (ls_grad_parts){.step = steps, .stack = {.groups = steps->groups}};
 }
 
-/* Whole groups of the step from group g on, up to `end`, counted from its first sequence; a subtree of them. */
+/* Returns the whole groups of the step from group g on, up to sequence `end` of the step, that are a subtree. */
 static ls_tree_node whole_groups(const ls_grad_step *step, int g, size_t end) {
     int most = 1;
     while (g + most < step->groups && step->bounds[g + most + 1] <= end) most++;

@@ -46,11 +46,11 @@ typedef struct ls_grad_plan {
     ls_tree_stack stack;
 } ls_grad_plan;
 
-/* 1 ≤ G ≤ B, G ≤ LS_GROUPS_MAX. The first sequence may be that of any group: a row of data-parallel workers has some of
- * the groups, and is left with the subtrees that these make up. */
+/* Starts the plan of a step. 1 ≤ G ≤ B, G ≤ LS_GROUPS_MAX. The first sequence may be that of any group: a row of
+ * data-parallel workers has some of the groups, and ends with the subtrees that these make up. */
 void ls_grad_plan_begin(ls_grad_plan *plan, size_t B, int G, ls_grad_cut cut);
-/* The step at sequence `at` (counted in the batch) of a micro-batch that is sequences begin … end−1. Returns where the
- * next step begins: `end` after the last. Sequences must come in order. */
+/* Gets the step at sequence `at` (counted in the batch) of a micro-batch that is sequences begin … end−1. Returns where
+ * the next step begins: `end` after the last. Sequences must come in order. */
 size_t ls_grad_plan_next(ls_grad_plan *plan, size_t begin, size_t end, size_t at, ls_grad_step *step);
 
 /* Slots needed for sequences begin … end−1 of the batch, which are whole groups, when every micro-batch has `micro` of
@@ -69,11 +69,12 @@ typedef struct ls_grad_parts {
     ls_tree_stack stack;      /* its groups so far */
 } ls_grad_parts;
 
+/* Starts to cut the steps of a micro-batch. */
 ls_grad_parts ls_grad_parts_begin(const ls_grad_step *steps);
-/* The part at sequence `at` of a chunk that is sequences begin … end−1, all counted in the micro-batch; the part counts
- * from `begin`. Returns where the next part begins. Sequences must come in order. */
+/* Gets the part at sequence `at` of a chunk that is sequences begin … end−1, all counted in the micro-batch; the part
+ * counts from `begin`. Returns where the next part begins. Sequences must come in order. */
 size_t ls_grad_parts_next(ls_grad_parts *parts, size_t begin, size_t end, size_t at, ls_grad_step *part);
-/* Slots that a matmul writes for such parts of the steps of a micro-batch. */
+/* Returns how many slots a matmul writes for such parts of the steps of a micro-batch. */
 int ls_grad_parts_slots(const ls_grad_step *steps, size_t sequences, size_t chunk, bool leaves);
 
 #endif

@@ -48,7 +48,8 @@ void ls_init_param(const ls_param *param, uint64_t seed, size_t first, size_t co
     for (size_t i = 0; i < count; i++) out[i] = param->init == LS_INIT_ONES ? 1.0F : 0.0F;
 }
 
-/* Llama 3.1: long waves are slowed down, short ones kept, with a linear passage in 1/wave length between. */
+/* Scales a frequency as Llama 3.1 does: divides those of long waves, keeps those of short ones, and interpolates
+ * linearly in 1/wave length between. */
 static double scaled_frequency(const ls_rope_shape *rope, double frequency) {
     double wave = 0x1.921fb54442d18p+2 / frequency, original = (double)rope->original_T;
     if (wave < original / rope->high_factor) return frequency;

@@ -40,8 +40,8 @@ ls_status ls_nn_project(const ls_nn *nn, void *y, const void *x, const ls_param 
     return project(nn, y, w->local_rows, nn->policy.act, x, w, bias);
 }
 
-/* Whether the device runs the matmul and its epilogue as one operation. An observer or a planted fault needs the result
- * of the matmul itself, so then it does not. */
+/* Returns whether the device runs the matmul and its epilogue as one operation. With an observer or a planted fault it
+ * does not, because both need the result of the matmul itself. */
 static bool ends_at_once(const ls_nn *nn, const ls_gemm *call) {
     return !nn->made.take && !ls_fault_spoil && nn->ops->gemm_ends(nn->device, call);
 }
@@ -109,7 +109,7 @@ ls_status ls_nn_logits(const ls_nn *nn, void *y, const void *x, const ls_param *
     return project(nn, y, nn->own.logits, ls_nn_logits_dtype(nn), x, table, NULL);
 }
 
-/* `pieces` cut the whole of W; this worker's are those of its slices. */
+/* Computes x·W for this worker's slices, and sums over the TP group. `pieces` is how many pieces the whole of W has. */
 static ls_status project_pieces(const ls_nn *nn, void *y, const void *x, size_t x_stride, const ls_param *w,
                                 const ls_param *bias, int pieces) {
     size_t bounds[LS_GEMM_SLICES_MAX + 1];
@@ -269,6 +269,7 @@ static void stream_sums_of(const ls_nn *nn, const ls_param *param, const ls_grad
     sums->groups.tokens = sums->tokens;
 }
 
+/* Returns the first row of the slot that this worker computes. */
 static float *first_sum(const ls_param *param, const ls_grad_step *step, const stream_sums *sums) {
     return param->grad.slot[step->at] + sums->rows.first * sums->rows.elems;
 }
@@ -339,7 +340,7 @@ ls_status ls_nn_norm_params(const ls_nn *nn, const void *dy, float *stats, const
     return LS_OK;
 }
 
-/* The rows of a step, and its gradients of parameters. */
+/* Computes dx of the rows of a step, and the step of the gradients of parameters. */
 static ls_status norm_backward_step(const ls_nn *nn, const ls_grad_step *step, ls_norm_call call, ls_param *w,
                                     const ls_nn_norm_more *more) {
     ls_param *const params[] = {w, more->b, more->bias};

@@ -119,13 +119,13 @@ typedef struct ls_param {
 } ls_param;
 
 static inline size_t ls_param_local_elems(const ls_param *param) { return param->local_rows * param->columns; }
-/* Elements of all workers. */
+/* Returns the elements of the whole parameter, over all workers. */
 static inline size_t ls_param_elems(const ls_param *param) { return param->rows * param->columns; }
-/* Slices that this parameter is cut into when layers are cut into `slices`. */
+/* Returns how many slices this parameter is cut into when layers are cut into `slices`: all of them, or 1. */
 static inline int ls_param_slices(const ls_param *param, int slices) { return param->split ? slices : 1; }
-/* First row in memory of slice i, counted in the rows of all workers. */
+/* Returns the first row in memory of slice i, counted over the rows of all workers. */
 size_t ls_param_slice_row(const ls_param *param, int slices, int i);
-/* This worker has slices first … first + count − 1, of which `slices` are all. */
+/* Gives this worker slices first … first + count − 1 of `slices`, and all of their elements to update. */
 void ls_param_take_slices(ls_param *param, int slices, int first, int count);
 
 /* The rows of a slot of a gradient. A vector has one for each of the S slices, because its sums are cut there (rule 4);
@@ -138,7 +138,7 @@ typedef struct ls_grad_rows {
     size_t elems;        /* of one row */
 } ls_grad_rows;
 
-/* Of the worker that has slices first … first + count − 1 of S. */
+/* Returns the rows of the worker that has slices first … first + count − 1 of S. */
 ls_grad_rows ls_param_grad_rows(const ls_param *param, int S, int first, int count, bool sequence_parallel);
 static inline size_t ls_grad_rows_elems(ls_grad_rows rows) { return rows.all * rows.elems; }
 
@@ -147,19 +147,19 @@ typedef struct ls_param_run {
     size_t memory_row, canonical_row, rows;
 } ls_param_run;
 
-/* Run number i, ascending in memory; false when there is no such run. */
+/* Gets run i, ascending in memory. Returns false if there is no such run. */
 bool ls_param_run_get(const ls_param *param, int slices, int i, ls_param_run *run);
 
-/* Whole parameters of one part. */
+/* Return a parameter of one part that slices do not cut. */
 ls_param ls_param_matrix(const char *name, size_t rows, size_t columns, double init_std);
 ls_param ls_param_vector(const char *name, size_t elems, ls_param_init init);
 
 /* ---- initial values (init.c) ------------------------------------------------------------------------------------- */
 
-/* Canonical elements first … first + count − 1 of the parameter. */
+/* Computes the initial values of canonical elements first … first + count − 1. */
 void ls_init_param(const ls_param *param, uint64_t seed, size_t first, size_t count, float *out);
 
-/* Tables [T][head size / 2] of the rotary embedding of a layer that rotates. */
+/* Computes the tables [T][head size / 2] of the rotary embedding of a layer that rotates. */
 void ls_init_rope(const ls_shape *shape, size_t layer, size_t T, float *cos, float *sin);
 
 #endif

@@ -69,10 +69,11 @@ static ls_status finish(ls_request **requests, int count) {
     return status;
 }
 
-/* Bytes of the tokens that worker t has of one sequence. */
+/* Returns the bytes of the tokens that worker t has of one sequence; a token has `row` bytes. */
 static size_t cross_bytes(const ls_nn *nn, int t, size_t row) { return (token_of(nn, t + 1) - token_of(nn, t)) * row; }
 
-/* Between rows worker by worker, as a collective moves them, and sequence by sequence; `row` bytes each. */
+/* Reorders rows of `row` bytes: from worker by worker, as a collective moves them, to sequence by sequence (to_rows),
+ * or back. */
 static ls_status turn_rows(const ls_nn *nn, char *rows, size_t row, bool to_rows) {
     for (int t = 0; t < nn->tp_size; t++) {
         char *apart = (char *)nn->scratch.cross + nn->B * token_of(nn, t) * row, *at = rows + token_of(nn, t) * row;
@@ -138,7 +139,7 @@ static ls_status scatter(const ls_nn *nn, float *rows, float *stream) {
     return LS_OK;
 }
 
-/* Each worker adds up some of the rows, and gives them to the others rounded. */
+/* Reduces to a 16-bit type: each worker adds up some of the rows, rounds them, and sends them to the others. */
 static ls_status join_rounded(const ls_nn *nn, void *stream, ls_dtype dtype, const float *bias) {
     size_t bytes[LS_SLICES_MAX], shards[LS_SLICES_MAX + 1], C = nn->shape->C, rows = ls_nn_rows(nn);
     size_t row = C * ls_dtype_bytes(dtype), first = ls_slice_begin(rows, nn->tp_size, nn->tp_index);

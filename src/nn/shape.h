@@ -157,33 +157,33 @@ static inline ls_layer_values ls_layer(const ls_shape *shape, size_t layer) {
     return out;
 }
 
-/* Tables of rotations that a model needs; layer i uses table i % tables. */
+/* Returns the tables of rotations that a model needs; layer i uses table i % tables. */
 static inline size_t ls_shape_rope_tables(const ls_shape *shape) {
     if (!ls_shape_family(shape)->rotary) return 0;
     return shape->rope_bases.count > 0 ? shape->rope_bases.count : 1;
 }
 
-/* Whether models of the family have the field. */
+/* Returns whether models of the family have the field. */
 bool ls_family_has_field(const ls_family *family, ls_field_id id);
-/* The value of a field, whatever its type. */
+/* Return the address of a field in a shape; its type is that of field->kind. */
 static inline void *ls_field_in(const ls_field *field, ls_shape *shape) { return (char *)shape + field->offset; }
 static inline const void *ls_field_of(const ls_field *field, const ls_shape *shape) {
     return (const char *)shape + field->offset;
 }
 
-/* Columns of the q heads, and of the k heads (as many as of the v heads). */
+/* Return the columns of all q heads, of all k heads (v heads have as many), and of q, k and v together. */
 static inline size_t ls_shape_query_width(const ls_shape *shape) { return shape->H * shape->head_size; }
 static inline size_t ls_shape_key_width(const ls_shape *shape) { return shape->kv_heads * shape->head_size; }
 static inline size_t ls_shape_qkv_width(const ls_shape *shape) {
     return ls_shape_query_width(shape) + 2 * ls_shape_key_width(shape);
 }
-/* Columns of the first projection of the MLP: gate and up, or up alone. */
+/* Returns the columns of the first projection of the MLP: gate and up, or up alone. */
 static inline size_t ls_shape_mlp_width(const ls_shape *shape) {
     return ls_shape_family(shape)->gated ? 2 * shape->hidden : shape->hidden;
 }
 
-/* Elements of the matrices of a transformer layer: to q, k, v, from the heads, and those of the MLP. The list of blocks
- * has the same (tests/unit/test_shape.c); the planner asks too often to build a list. */
+/* Return the elements of the matrices of a transformer layer: to q, k, v, from the heads, and those of the MLP. The
+ * list of blocks has the same (tests/unit/test_shape.c), but the planner asks too often to build a list. */
 static inline double ls_layer_matrix_elems(double width, double query, double key, double hidden, bool is_gated) {
     return width * (query + 2 * key) + query * width + width * hidden * (is_gated ? 3 : 2);
 }
@@ -198,13 +198,14 @@ static inline double ls_shape_qk_norm_elems(const ls_shape *shape) {
     return shape->qk_norm ? 2 * (double)shape->head_size : 0;
 }
 
-/* First of the units of slice i, of n units in `slices` slices; slice i ends where slice i + 1 begins (rule 2). */
+/* Returns the first unit of slice i, if `slices` slices share the units. Slice i ends where slice i + 1 begins (rule
+ * 2). */
 static inline size_t ls_slice_begin(size_t units, int slices, int i) {
     size_t count = (size_t)slices, k = (size_t)i; /* ⌊k·units / count⌋ without a product that could overflow */
     return units / count * k + units % count * k / count;
 }
 
-/* The same at multiples of `grain`, where every slice gets one. */
+/* Returns the same, at a multiple of `grain` if there are enough multiples for every slice. */
 static inline size_t ls_slice_begin_at(size_t units, size_t grain, int slices, int i) {
     if (grain <= 1 || units / grain < (size_t)slices) return ls_slice_begin(units, slices, i);
     size_t begin = ls_slice_begin((units + grain - 1) / grain, slices, i) * grain;

@@ -26,7 +26,7 @@ ls_head_slice ls_head_slice_of(const ls_nn *nn, int i) {
 
 /* ---- rotation ---------------------------------------------------------------------------------------------------- */
 
-/* q and k heads of a slice are neighbours. */
+/* Rotates q and k, or their gradients back: one call for each slice, since only its q and k heads are neighbours. */
 static ls_status rotate(const ls_nn *nn, size_t layer, void *qkv, bool back) {
     const ls_shape *shape = nn->shape;
     size_t table = layer % ls_shape_rope_tables(shape) * nn->rope_elems;

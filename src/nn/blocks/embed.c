@@ -41,7 +41,8 @@ static ls_embed_tokens tokens_of(const ls_nn *nn, size_t row, size_t rows) {
     return (ls_embed_tokens){.ids = nn->ids + row, .id_begin = first, .id_end = end, .rows = rows, .C = nn->shape->C};
 }
 
-/* Workers that share the table: each has the rows of its ids; other rows are absent, which is what −0 means. */
+/* Looks tokens up in a table that workers share: each has the rows of its ids, and other rows are absent, which is what
+ * −0 means. */
 static ls_status forward_shared(ls_block *block, ls_nn *nn, float *y) {
     size_t C = nn->shape->C;
     float *rows = ls_nn_partial(nn, y, LS_F32);
@@ -78,9 +79,8 @@ static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
 
-/* The sums of a step are added to the rows that its tokens name; other rows are absent, which is what −0 means (rule
- * 9).
- */
+/* Computes a step of the table's gradient: adds its sums to the rows that its tokens name. Other rows are absent, which
+ * is what −0 means (rule 9). */
 static ls_status token_step(const ls_nn *nn, const ls_grad *grad, const ls_grad_step *step, const float *d,
                             const ls_param *table) {
     size_t row = step->first * nn->T, elems = ls_param_local_elems(table), C = nn->shape->C;
@@ -111,8 +111,8 @@ static ls_status position_step(const ls_nn *nn, const ls_grad *grad, const ls_gr
     return ls_nn_grad_end(nn, table, grad, step, elems);
 }
 
-/* For a table that the head uses too, when the whole batch is one step: the slot holds the head's gradient already, and
- * only the rows of this batch are added to it. */
+/* Adds the rows of this batch to the head's gradient, which the slot already holds: for a table that the head uses too,
+ * if the whole batch is one step. */
 static ls_status token_rows_alone(const ls_nn *nn, const ls_param *table, const float *d) {
     ls_embed_tokens tokens = tokens_of(nn, 0, ls_nn_rows(nn));
     ls_token_groups groups = ls_nn_groups(nn, &nn->steps[0]);

@@ -20,7 +20,7 @@ static void declare(ls_block *block, const ls_shape *shape) {
     block->table = ls_block_add(block, LS_ROLE_HEAD, head);
 }
 
-/* Sequences that have logits at once. */
+/* Returns how many sequences have their logits in memory at once. */
 static size_t chunk_of(const ls_nn *nn) {
     return nn->loss_chunk > 0 && nn->loss_chunk < nn->B ? nn->loss_chunk : nn->B;
 }
@@ -57,12 +57,14 @@ static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared
 
 /* ---- loss -------------------------------------------------------------------------------------------------------- */
 
-/* The gradient lies in the place of the logits, row by row: 16-bit rows in the place of fp32 are twice as far apart. */
+/* Returns the stride of the gradient, which replaces the logits row by row: 16-bit rows in the place of fp32 rows are
+ * twice as far apart. */
 static size_t dz_stride(const ls_nn *nn) {
     return nn->own.logits * ls_dtype_bytes(ls_nn_logits_dtype(nn)) / ls_dtype_bytes(nn->policy.act);
 }
 
-/* Ends of this worker's slices of the vocabulary, counted in its columns. */
+/* Returns a call for nn's rows, and in `bounds` the ends of this worker's slices of the vocabulary, counted in its
+ * columns. */
 static ls_loss_call loss_call(const ls_nn *nn, size_t bounds[LS_SLICES_MAX + 1]) {
     for (int i = 0; i <= nn->slices; i++)
         bounds[i] = ls_shape_first_id(nn->shape, nn->S, nn->slice0 + i) - nn->own.first_id;
@@ -90,7 +92,7 @@ static ls_status share_parts(const ls_nn *nn, float *parts, size_t elems) {
     return ls_tensor_all_gather(nn->device, nn->tp, parts + (size_t)nn->tp_index * elems, parts, bytes);
 }
 
-/* Maxima and the targets' logits of the whole rows. */
+/* Computes the maxima and the targets' logits of whole rows, over the TP group. */
 static ls_status shared_max(const ls_nn *nn, const head_scratch *scratch, ls_loss_call call) {
     const float *maxima[LS_SLICES_MAX], *targets[LS_SLICES_MAX];
     for (int t = 0; t < nn->tp_size; t++) {
@@ -130,7 +132,7 @@ static ls_status loss(const ls_nn *nn, const head_scratch *scratch) {
 
 /* ---- chunks ------------------------------------------------------------------------------------------------------ */
 
-/* nn of sequences first … first + count − 1 of its micro-batch. */
+/* Returns nn restricted to sequences first … first + count − 1 of its micro-batch. */
 static ls_nn part_of(const ls_nn *nn, size_t first, size_t count, ls_made_part *made) {
     ls_nn part = *nn;
     part.B = count;
@@ -141,7 +143,7 @@ static ls_nn part_of(const ls_nn *nn, size_t first, size_t count, ls_made_part *
     return part;
 }
 
-/* The table's gradient from these sequences: its sums over groups go on from chunk to chunk. */
+/* Computes the table's gradient from these sequences. Its sums over groups continue from chunk to chunk. */
 static ls_status add_to_table(ls_nn part, ls_grad_parts *parts, size_t first, const ls_param *table, const void *norm) {
     size_t end = first + part.B;
     part.nsteps = 1;
@@ -191,7 +193,7 @@ static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     return ls_nn_norm_backward(nn, y, scratch->dnorm, scratch->stats, x, norm_w, &more);
 }
 
-/* In training the head runs once, where backward begins. */
+/* Counts the head's collectives. In training it runs once, where backward begins. */
 static ls_block_traffic traffic(const ls_block *block, ls_block_pass pass, unsigned again) {
     (void)block;
     (void)again;

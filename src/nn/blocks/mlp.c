@@ -7,7 +7,8 @@
  * matmuls. */
 #include "nn/blocks/transformer.h"
 
-/* One call for each slice, since gate and up are neighbours only inside one. */
+/* Computes out from in, or with dout its gradient din: one call for each slice, since gate and up are neighbours only
+ * inside a slice. */
 static ls_status gated(const ls_nn *nn, const void *in, void *out, const void *dout, void *din) {
     size_t hidden = nn->own.hidden, all = nn->shape->hidden, base = ls_slice_begin(all, nn->S, nn->slice0);
     for (int i = 0; i < nn->slices; i++) {

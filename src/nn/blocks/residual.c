@@ -16,7 +16,7 @@ ls_drop ls_nn_drop_of(const ls_nn *nn, uint32_t place) {
     return drop;
 }
 
-/* y = residual + dropout(x); residual may be NULL, and y is fp32 with it. */
+/* Computes y = residual + dropout(x). The residual may be NULL; with it y is fp32. */
 static ls_status drop(const ls_nn *nn, void *y, ls_dtype y_dtype, const float *residual, const void *x,
                       ls_dtype x_dtype, uint32_t place) {
     size_t C = nn->shape->C;

@@ -62,7 +62,8 @@ static void declare_mlp(ls_block *block, const ls_shape *shape, double out_std) 
         ls_block_add(block, LS_ROLE_MLP_OUT_BIAS, ls_param_vector("mlp.out.bias", shape->C, LS_INIT_ZEROS));
 }
 
-/* GPT-2 makes what enters the residual stream smaller by 1/√(number of additions to it). */
+/* Returns the deviation of initial weights of what enters the residual stream: GPT-2 divides it by √(number of
+ * additions to the stream). */
 static double out_std(const ls_shape *shape) {
     if (!ls_shape_family(shape)->scaled_out) return shape->init_std;
     return shape->init_std * ls_pow_f64(2.0 * (double)shape->L, -0.5);
@@ -173,8 +174,8 @@ static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-/* With 16-bit types the stream between the halves is not kept, since it is the widest of all, but made again from what
- * attention added to it. */
+/* Returns the stream between the halves. With 16-bit types it is not saved, because it is the widest tensor of all:
+ * backward recomputes it from what attention added. */
 static float *middle_of(const ls_block *block, const ls_nn *nn) {
     const ls_transformer_saved *saved = block->saved;
     const ls_transformer_scratch *scratch = block->scratch;
@@ -186,13 +187,13 @@ static ls_status remake_middle(const ls_nn *nn, const ls_half *attention, const 
     return ls_nn_residual(nn, attention->scratch->middle, x, attention->branch, nn->policy.act, attention->place);
 }
 
-/* The norm in front of attention, unless the block before this made it. */
+/* Computes the norm in front of attention, unless the block before this one has done so. */
 static ls_status first_norm(ls_nn *nn, const ls_half *attention, const float *x, const void **norm) {
     if (!nn->fusion.start_is_done) return ls_half_norm(nn, attention, x, norm);
     return ls_nn_gather(nn, attention->scratch->norm, nn->policy.act, nn->scratch.rows, norm);
 }
 
-/* y = middle + what the MLP gave; fused with the first norm of the next block. */
+/* Computes y = middle + output of the MLP; if the executor says so, fused with the first norm of the next block. */
 static ls_status last_sum(ls_nn *nn, const ls_half *mlp, const float *middle, float *y) {
     if (!nn->fusion.next) return ls_nn_residual(nn, y, middle, mlp->branch, nn->policy.act, mlp->place);
     ls_half next = ls_attention_half(nn->fusion.next, nn);
@@ -242,8 +243,8 @@ static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, 
     return ls_half_backward(block, nn, &attention, NULL, x, d, phase);
 }
 
-/* Forward, the last sum makes the next block's first norm as well. Backward, the last norm leaves the gradient that the
- * next block begins with rounded in scratch, where 16-bit types need that. */
+/* Returns whether two blocks fuse. Forward, the last sum computes the next block's first norm too. Backward with 16-bit
+ * types, the last norm also leaves in scratch the rounded gradient that the next block begins with. */
 static bool fuses(const ls_block *block, const ls_block *next, const ls_nn *nn, ls_block_pass pass) {
     const ls_transformer_scratch *scratch = block->scratch, *other = next->scratch;
     if (next->kind != block->kind || scratch->norm != other->norm || scratch->branch != other->branch) return false;
@@ -252,8 +253,8 @@ static bool fuses(const ls_block *block, const ls_block *next, const ls_nn *nn, 
 
 /* ---- what it costs ----------------------------------------------------------------------------------------------- */
 
-/* Each half joins what it adds to the stream, and gathers what its norm gives; backward of a half gathers the gradient
- * of the branch and the norm, and joins the gradient of the norm. */
+/* Counts collectives. Each half reduces what it adds to the stream, and gathers the output of its norm; backward of a
+ * half gathers the gradient of the branch and the norm, and reduces the gradient of the norm. */
 static ls_block_traffic traffic(const ls_block *block, ls_block_pass pass, unsigned again) {
     (void)block;
     static const ls_block_traffic of[] = {
@@ -268,7 +269,7 @@ static ls_block_traffic traffic(const ls_block *block, ls_block_pass pass, unsig
     return sum;
 }
 
-/* Causal attention: a query sees (T + 1) / 2 keys on average. */
+/* Adds causal attention, in which a query sees (T + 1) / 2 keys on average. */
 static void add_cost(const ls_block *block, const ls_shape *shape, size_t B, size_t T, ls_block_cost *cost) {
     (void)block;
     double seen = (double)B * (double)T * ((double)T + 1) / 2;

@@ -59,7 +59,8 @@ typedef struct ls_transformer_scratch {
 
 typedef struct ls_half ls_half;
 
-/* A half for nn's rows: its parameters, where its tensors are, and its body. Biases are NULL where the block has none.
+/* A half for nn's rows: its parameters, the addresses of its tensors, and its body. A bias is NULL if the block has
+ * none.
  */
 struct ls_half {
     ls_param *norm_w, *norm_b;
@@ -109,32 +110,35 @@ ls_status ls_qk_norm_backward(ls_block *block, const ls_nn *nn, void *dqkv, void
 /* Computes the gradients of both weights from `dnormed`, in the steps of this micro-batch. */
 ls_status ls_qk_norm_weights(ls_block *block, const ls_nn *nn, const void *dnormed);
 
+/* Return the halves of a block for nn's rows. */
 ls_half ls_attention_half(ls_block *block, const ls_nn *nn);
 ls_half ls_mlp_half(ls_block *block, const ls_nn *nn);
 /* Fills in what both halves have: parameters, dropout, statistics and kept gradients of half 0 (attention) or 1 (MLP).
  */
 ls_half ls_half_open(ls_block *block, int which);
 
-/* norm(x) for all rows, in scratch. */
+/* Computes *norm = norm(x), in scratch, and gathers all rows. */
 ls_status ls_half_norm(const ls_nn *nn, const ls_half *half, const float *x, const void **norm);
-/* sum = x + the branch of `before`, the half in front of this one; and norm(sum), for own rows. */
+/* Computes sum = x + the branch of `before`, the half in front of this one, and norm(sum) in scratch: own rows alone.
+ */
 ls_status ls_half_sum(const ls_nn *nn, const ls_half *half, const ls_half *before, const float *x, float *sum);
-/* The same, for all rows. */
+/* Computes the same, and gathers norm(sum) of all rows in *norm. */
 ls_status ls_half_sum_norm(const ls_nn *nn, const ls_half *half, const ls_half *before, const float *x, float *sum,
                            const void **norm);
-/* half->branch = half(norm), which is to be added to the stream. */
+/* Computes half->branch from norm. The caller adds it to the stream. */
 ls_status ls_half_branch(ls_block *block, ls_nn *nn, const ls_half *half, const void *norm);
 /* Turns d, the gradient of x + half(norm(x)), into that of x; and in the same pass rounds the gradient of the branch of
  * `before`, where backward of `before` would start with that. */
 ls_status ls_half_backward(ls_block *block, ls_nn *nn, const ls_half *half, ls_half *before, const float *x, float *d,
                            ls_block_pass phase);
 
-/* Dropout of what a half adds to the stream, and of its gradient. */
+/* Returns the dropout of what the half at `place` adds to the stream, and of its gradient. */
 ls_drop ls_nn_drop_of(const ls_nn *nn, uint32_t place);
-/* y = x + branch, with dropout on the branch; x NULL: y = branch, which is y already. `place` names it in the model. */
+/* Computes y = x + branch, with dropout of the branch at `place`. x NULL: y, which is the branch, gets the dropout
+ * alone. */
 ls_status ls_nn_residual(const ls_nn *nn, float *y, const float *x, const void *branch, ls_dtype dtype, uint32_t place);
-/* The gradient of the branch, of this type: *out is `keep` where that is not NULL, else d itself, or `space` where
- * something was dropped or rounded; with is_rounded it is there already. */
+/* Gets the gradient of the branch from d, in this type. *out is `keep` if that is not NULL; else d itself, or `space`
+ * if elements were dropped or rounded. With is_rounded the gradient is in place already. */
 ls_status ls_nn_residual_backward(const ls_nn *nn, const float *d, ls_dtype dtype, uint32_t place, bool is_rounded,
                                   void *keep, void *space, const void **out);
 

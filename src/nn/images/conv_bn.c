@@ -40,7 +40,7 @@ static ls_status join(const ls_nn *nn, const ls_conv_bns_scratch *scratch, const
     return nn->ops->tree_sum(nn->device, &(ls_tree_sum_call){out, leaf, LS_F32, sync->groups, C});
 }
 
-/* Running statistics follow group by group: each group has those of the batch. */
+/* Copies the statistics of the batch to every group, because running statistics follow group by group. */
 static ls_status repeat(const ls_nn *nn, float *rows, size_t C) {
     for (size_t g = 1; g < nn->B / nn->ghost; g++)
         LS_TRY(ls_device_copy(nn->device, rows + g * C, rows, C * sizeof *rows));
@@ -52,7 +52,7 @@ static void share(const ls_nn *nn, ls_batch_norm_call *call) {
     call->count = (double)(call->pixels * nn->sync.batch);
 }
 
-/* rstd holds the sums of the groups on their way to the statistics. */
+/* Computes a norm over the whole batch. rstd holds the sums of the groups on the way to the statistics. */
 static ls_status sync_forward(const ls_nn *nn, const ls_conv_bns_scratch *scratch, ls_batch_norm_call call) {
     float *joined = scratch->joined_stats;
     share(nn, &call);
@@ -231,7 +231,7 @@ ls_status ls_conv_bn_input(ls_block *block, const ls_nn *nn, int u, const ls_con
     return ls_nn_made(nn, dx, LS_F32, nn->B * ls_extent_elems(block->conv_bn[u].in));
 }
 
-/* The sum over the ghost groups of a step of rows of C numbers. */
+/* Adds the rows of C numbers of a step's ghost groups. */
 static ls_status ghost_sums(const ls_nn *nn, ls_param *param, const float *rows, const ls_grad_step *step) {
     size_t bounds[LS_GRAD_GROUPS_MAX + 1], C = param->rows;
     ls_token_groups groups = ls_nn_groups(nn, step);
@@ -260,7 +260,7 @@ ls_status ls_conv_bn_weights(ls_block *block, const ls_nn *nn, int u, const floa
     return LS_OK;
 }
 
-/* A variance of n numbers is that of their source times (n − 1) / n. */
+/* The factor of a variance of n numbers is n / (n − 1): it estimates that of their source. */
 void ls_conv_bn_settle(ls_block *block, const ls_nn *nn) {
     size_t images = nn->sync.groups > 0 ? nn->sync.batch : nn->ghost; /* over which statistics are taken */
     if (nn->ghost == 0) return;
@@ -271,8 +271,8 @@ void ls_conv_bn_settle(ls_block *block, const ls_nn *nn) {
     }
 }
 
-/* Over the whole batch each conv_bn gathers the sums of all groups twice on the way forward, for the mean and for the
- * variance, and twice on the way back. */
+/* Over the whole batch, each conv_bn gathers the sums of all groups twice in forward, for the mean and for the
+ * variance, and twice in backward. */
 ls_block_traffic ls_conv_bn_traffic(const ls_block *block, ls_block_pass pass, unsigned again) {
     int times = (pass == LS_BACKWARD_WEIGHTS ? 0 : 2) + (again & LS_SAVE_WIDE ? 2 : 0);
     ls_block_traffic sum = {.stat_gathers = times * block->conv_bns};

@@ -40,32 +40,32 @@ typedef struct ls_conv_bns_scratch {
     float *side;
 } ls_conv_bns_scratch;
 
-/* The gradients that this phase of backward writes or reads. */
+/* Returns the gradients that this phase of backward writes or reads. */
 static inline const ls_conv_bn_grads *ls_conv_bn_grads_of(const ls_block *block, ls_block_pass phase) {
     const ls_conv_bns_scratch *scratch = block->scratch;
     const ls_conv_bns_kept *kept = block->kept;
     return phase == LS_BACKWARD_BOTH ? scratch->unit : kept->unit;
 }
 
-/* Adds the five parameters of the block's conv_bn u, with this number behind "conv" and "norm". */
+/* Adds the five parameters of the block's conv_bn u. Their names have `number` after "conv" and "norm". */
 void ls_conv_bn_declare(ls_block *block, int u, const char *number);
-/* Of all that the block has, as its table wants them (block.h). */
+/* Carve and count for all conv_bns of a block: the functions of ls_block_kind (block.h). */
 void ls_conv_bn_carve_saved(const ls_block *block, void *saved, const ls_nn *nn, unsigned parts, ls_arena *arena);
 void ls_conv_bn_carve_kept(const ls_block *block, void *kept, const ls_nn *nn, ls_arena *arena);
 void ls_conv_bn_carve_scratch(const ls_block *block, void *scratch, ls_scratch *shared, const ls_nn *nn,
                               bool for_backward, ls_arena *arena);
 ls_block_traffic ls_conv_bn_traffic(const ls_block *block, ls_block_pass pass, unsigned again);
-/* Sets how running statistics follow those of the run's groups of images. */
+/* Sets how much of a step's statistics the running statistics take (ls_param.follow). */
 void ls_conv_bn_settle(ls_block *block, const ls_nn *nn);
 
-/* y, and all that backward needs, from x and, unless it is NULL, the residual. */
+/* Computes y, and what backward needs, from x and the residual (or NULL). */
 ls_status ls_conv_bn_forward(ls_block *block, ls_nn *nn, int u, const float *x, const float *residual);
-/* dc, sum and dot from the gradient of y; that of the residual to dresidual, unless it is NULL. */
+/* Computes dc, sum and dot from dy, and the gradient of the residual in dresidual (or NULL). */
 ls_status ls_conv_bn_backward(ls_block *block, const ls_nn *nn, int u, const float *dy, const ls_conv_bn_grads *grads,
                               float *dresidual);
-/* The gradient of x, from dc. */
+/* Computes the gradient of x from dc. */
 ls_status ls_conv_bn_input(ls_block *block, const ls_nn *nn, int u, const ls_conv_bn_grads *grads, float *dx);
-/* Those of the five parameters. */
+/* Computes the gradients of the five parameters, in the steps of this micro-batch. */
 ls_status ls_conv_bn_weights(ls_block *block, const ls_nn *nn, int u, const float *x, const ls_conv_bn_grads *grads);
 
 #endif

@@ -17,7 +17,7 @@ static ls_status activate(ls_block *block, ls_nn *nn, const float *x) {
     return ls_image_act_forward(nn, block->image.act, saved->act, nn->B * outputs(block));
 }
 
-/* y = dropout(x), of what the activation gives and of its gradient. */
+/* Computes y = dropout(x), for the output of the activation or for its gradient. */
 static ls_status drop(const ls_block *block, const ls_nn *nn, float *y, const float *x) {
     const ls_dropout *dropout = &nn->dropout;
     size_t n = outputs(block);

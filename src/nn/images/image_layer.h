@@ -15,34 +15,34 @@ typedef struct ls_image_grads {
     float *dpre;
 } ls_image_grads;
 
-/* The parameters of a block: a weight and a bias. */
+/* Return the two parameters of a layer. */
 static inline ls_param *ls_image_weight(ls_block *block) { return ls_block_param(block, LS_ROLE_WEIGHT); }
 static inline ls_param *ls_image_bias(ls_block *block) { return ls_block_param(block, LS_ROLE_BIAS); }
-/* The block's input: images, in the first. */
+/* Returns the block's input: x, or the images if the block is the first. */
 static inline const float *ls_image_input(const ls_nn *nn, const float *x) { return x ? x : nn->images; }
 
-/* A weight of `outputs` chains over `inputs` numbers, and a bias of zeros. The initial values suit the activation: a
- * deviation of √(2 / inputs) for ReLU (He et al. 2015), √(1 / inputs) for others. */
+/* Adds a weight of `outputs` chains over `inputs` numbers, and a bias of zeros. The initial values suit the activation:
+ * a deviation of √(2 / inputs) for ReLU (He et al. 2015), √(1 / inputs) for others. */
 void ls_image_declare(ls_block *block, size_t outputs, size_t inputs);
 
-/* In place, n numbers. */
+/* Applies the activation to n numbers in place. */
 ls_status ls_image_act_forward(const ls_nn *nn, ls_image_act act, float *y, size_t n);
-/* dx from dy and the activation's result; dx may be dy. Without an activation a copy, where it is another place. */
+/* Computes dx from dy and y, the result of the activation. dx may be dy. Without an activation it copies dy. */
 ls_status ls_image_act_backward(const ls_nn *nn, ls_image_act act, float *dx, const float *dy, const float *y,
                                 size_t n);
 
-/* Calls with their sizes; pointers are the caller's. The pooling is the block's, of nn's images of this extent, with
- * `taps` for its maxima. */
+/* Return calls that have their sizes; the caller sets the tensors. The pooling is that of the block, over nn's images
+ * of this extent, and keeps the positions of its maxima in `taps`. */
 ls_conv_call ls_image_conv(ls_extent in, size_t channels, const ls_window *window, size_t images);
 ls_pooling_call ls_image_pooling(const ls_block *block, const ls_nn *nn, ls_extent in, uint32_t *taps);
-/* A step of the gradient of a convolution's weight; `call` has its sizes, x and dy of the step, whose positions are so
- * many for each image. */
+/* Computes a step of the gradient of a convolution's weight. `call` has the sizes, x and dy of the step; an image has
+ * so many positions. */
 ls_status ls_image_conv_grad(const ls_nn *nn, const ls_param *w, const ls_grad_step *step, size_t positions,
                              ls_conv_call call);
 
-/* For the whole batch of a block with `elems` numbers an image. */
+/* Takes memory for `elems` numbers of each of nn's images. */
 float *ls_image_take(const ls_nn *nn, ls_arena *arena, const char *kind, size_t elems);
-/* The state above, as the table of a kind wants it. */
+/* Carve the state above: functions of ls_block_kind (block.h). */
 void ls_image_carve_saved(const ls_block *block, void *saved, const ls_nn *nn, unsigned parts, ls_arena *arena);
 void ls_image_carve_kept(const ls_block *block, void *kept, const ls_nn *nn, ls_arena *arena);
 void ls_image_carve_scratch(const ls_block *block, void *scratch, ls_scratch *shared, const ls_nn *nn,

@@ -46,7 +46,7 @@ static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned 
     return parts & LS_SAVE_WIDE ? run(block, nn, x) : LS_OK;
 }
 
-/* d becomes the gradient of x. */
+/* Turns d into the gradient of x. */
 static ls_status inputs(ls_block *block, ls_nn *nn, const ls_conv_bn_grads *grads, float *d) {
     const ls_conv_bns_scratch *scratch = block->scratch;
     const float *past = scratch->shortcut;
