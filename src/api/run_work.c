@@ -59,8 +59,8 @@ static ls_status create_trainer(ls_run *r, ls_world *world) {
     LS_TRY(share_by_speed(r, world));
     ls_trainer_place place = {.device = r->device, .world = world, .layout = r->layout};
     LS_TRY(ls_trainer_create(&r->settings, &place, &r->data, &r->trainer));
-    LS_TRY(ls_copies_open(r->trainer, world));
-    return ls_left_open(r->trainer, world);
+    LS_TRY(ls_copies_open(&r->trainer->recover, world));
+    return ls_left_open(&r->trainer->recover, world);
 }
 
 /* ---- where the run begins ---------------------------------------------------------------------------------------- */
@@ -148,7 +148,7 @@ static ls_status recover_run(ls_run *r, ls_world *world) {
     if (first) LS_TRY(open_store(r));
     ls_wrong blame = ls_left_blamed(&ls_world_attempt(world)->before);
     bool goes_back = blame.is_found && !blame.in_memory;
-    ls_status status = goes_back ? recover_sound(r, &blame) : ls_left_take(r->trainer, world, &r->taken);
+    ls_status status = goes_back ? recover_sound(r, &blame) : ls_trainer_take_over(r->trainer, world, &r->taken);
     bool is_missing = !goes_back && (status == LS_ERR_INPUT || status == LS_ERR_PEER);
     if (is_missing && !ls_world_is_abandoned(world)) status = recover_saved(r);
     LS_TRY(status);
@@ -240,28 +240,26 @@ static ls_status begin_loop(ls_run *r) {
     const ls_options *o = &r->options;
     ls_hash128 hash;
     if (r->tokenizer) LS_TRY(ls_run_encode(r, o->prompt, &r->prompt));
+    bool is_supervised = ls_world_attempt(r->world) != NULL;
     r->loop = (ls_loop){.trainer = r->trainer,
-                        .folder = r->is_trial ? NULL : r->out,
-                        .identity = r->identity,
-                        .saves = true,
-                        .store = r->store,
-                        .metrics = r->metrics,
-                        .tokenizer = r->tokenizer,
-                        .sample = ls_generate_options_from(o),
-                        .prompt = r->prompt.ids,
-                        .prompt_tokens = r->prompt.count,
-                        .world = ls_world_attempt(r->world) ? r->world : NULL,
+                        .record = {.metrics = r->metrics, .folder = r->is_trial ? NULL : r->out},
+                        .saves = {.enabled = true, .store = r->store, .identity = r->identity},
+                        .sample = {.tokenizer = r->tokenizer,
+                                   .options = ls_generate_options_from(o),
+                                   .prompt = r->prompt.ids,
+                                   .prompt_tokens = r->prompt.count},
+                        .shares = {.is_allowed = r->may_share && is_supervised,
+                                   .times = r->shared_times,
+                                   .last_s = r->shared_s,
+                                   .cost_s = ls_clock_seconds() - r->began_s},
+                        .world = is_supervised ? r->world : NULL,
                         .taken = r->recovers ? &r->taken : NULL,
-                        .may_share = r->may_share && ls_world_attempt(r->world),
-                        .shared_times = r->shared_times,
-                        .shared_s = r->shared_s,
-                        .cost_s = ls_clock_seconds() - r->began_s,
                         .recovery = r->recovery,
                         .event = r->setup.event,
                         .event_ctx = r->setup.event_ctx};
     if (r->recovers) r->loop.peak_flops_s = r->taken.peak_flops_s; /* a new set of workers is waited for */
     if (!(r->loop.peak_flops_s > 0)) LS_TRY(sum_peaks(r, &r->loop.peak_flops_s));
-    ls_left_note_peak(r->trainer, r->loop.peak_flops_s);
+    ls_left_note_peak(&r->trainer->recover, r->loop.peak_flops_s);
     LS_TRY(write_device(r));
     LS_TRY(find_hint(r));
     LS_TRY(ls_identity_hash(r->identity, &hash));
@@ -272,7 +270,9 @@ static ls_status begin_loop(ls_run *r) {
 /* Records, once, the blamed worker when a launched worker ends with a failure. */
 static void write_end(ls_run *r, ls_status status) {
     bool has_begun = r->options.resume || (r->trainer && r->trainer->step > 0);
-    if (r->launched && has_begun && !is_orderly(status)) ls_ends_write(&r->ends, r->world, r->trainer, status);
+    const ls_trainer *t = r->trainer;
+    if (r->launched && has_begun && !is_orderly(status))
+        ls_ends_write(&r->ends, r->world, t ? &t->failure.blame : NULL, t ? t->step + 1 : 0, status);
 }
 
 /* The function that each worker calls for the caller. */
@@ -313,10 +313,10 @@ static ls_status prepare_and_call(const job *j) {
     r->recovers = attempt && attempt->before.base;
     ls_fault_point(LS_POINT_START);
     LS_TRY((r->recovers ? recover_run : open_run)(r, world));
-    LS_TRY(ls_copies_fill(r->trainer));
+    LS_TRY(ls_copies_fill(&r->trainer->recover));
     r->recovery.taken_ns = ls_clock_ns();
     ls_fault_point(LS_POINT_READY);
-    LS_TRY(ls_left_begin(r->trainer, r->recovers ? &r->taken : NULL));
+    LS_TRY(ls_trainer_begin_recovery(r->trainer, r->recovers ? &r->taken : NULL));
     ls_world_ready(world);
     (void)ls_phase_enter(LS_PHASE_START);
     LS_TRY(find_trace(r, room, &trace));
@@ -340,7 +340,7 @@ static ls_status prepare_and_call(const job *j) {
 /* Reads the device of this worker, because another one is lost, and waits to be killed. If the reading fails, less
  * state can be recovered, but no worker is blamed for it. */
 static _Noreturn void rescue_and_wait(ls_run *r, ls_world *world) {
-    if (r->trainer) (void)ls_left_rescue(r->trainer, world);
+    if (r->trainer) (void)ls_left_rescue(&r->trainer->recover, world);
     ls_world_rescued(world);
     for (;;) (void)pause(); /* the supervisor ends it: files and folders are the next worker's now */
 }
@@ -422,7 +422,7 @@ ls_status ls_run_train(ls_run *r) {
 ls_status ls_run_evaluate(ls_run *r, ls_evaluation *out) {
     if (ls_run_is_loaded(r)) return ls_run_score(r, out);
     LS_TRY(ls_run_check_works(r));
-    if (!r->trainer->has_val)
+    if (!r->trainer->input.has_val)
         return ls_fail(LS_ERR_INPUT, "there is no validation data: give some, or a val-fraction of enough data");
     return ls_loop_evaluate(&r->loop, out);
 }

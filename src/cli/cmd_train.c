@@ -53,7 +53,7 @@ static ls_status train(ls_run *run, void *arg) {
     bool is_first = ls_run_get_state(run).rank == 0, speaks = is_first && !run->options.json;
     ls_progress_init(arg, run->options.json ? stderr : stdout, run->options.log_every);
     if (is_first && ((ls_progress *)arg)->live) ls_log_set_sink(warn, arg);
-    int64_t saved_before = run->recovers ? -1 : run->loop.saved_step; /* by an earlier command */
+    int64_t saved_before = run->recovers ? -1 : run->loop.saves.saved_step; /* by an earlier command */
     bool is_finished = run->options.resume && saved_before >= run->options.steps;
     if (speaks && !run->recovers && !is_finished) ls_train_print_header(run);
     ls_status status = ls_run_train(run);
@@ -61,7 +61,7 @@ static ls_status train(ls_run *run, void *arg) {
     LS_TRY(status);
     if (run->loop.leaves) return end_output(); /* others go on */
     if (speaks && is_finished) ls_train_print_finished(run);
-    if (speaks && !is_finished) ls_train_print_end(run, run->loop.saved_step != saved_before);
+    if (speaks && !is_finished) ls_train_print_end(run, run->loop.saves.saved_step != saved_before);
     LS_TRY(ls_train_print_done(run));
     return is_first ? end_output() : LS_OK;
 }

@@ -14,10 +14,9 @@
 #ifndef LS_RUN_LOOP_H
 #define LS_RUN_LOOP_H
 
-#include "observe/metrics.h"
-#include "run/folder/state_log.h"
 #include "run/generate.h"
-#include "run/folder/saver.h"
+#include "run/loop_record.h"
+#include "run/loop_save.h"
 #include "run/progress.h"
 #include "run/recover/left.h"
 #include "run/shares.h"
@@ -30,59 +29,60 @@ typedef struct ls_recovery {
     uint64_t ready_ns; /* all else: the first step may begin */
 } ls_recovery;
 
-typedef struct ls_loop {
-    ls_trainer *trainer;
-    const ls_identity *identity;
-    bool saves;
-    ls_store *store;               /* of the first worker, if anything is saved */
-    ls_metrics *metrics;           /* of the first worker */
+/* The text that the model continues every --sample-every steps. */
+typedef struct ls_loop_sample {
     const ls_tokenizer *tokenizer; /* NULL: no samples */
-    ls_generate_options sample;
+    ls_generate_options options;
     const int32_t *prompt;
     size_t prompt_tokens;
+} ls_loop_sample;
+
+/* Whether the groups are redistributed among replicas of different speed (shares.h). */
+typedef struct ls_loop_shares {
+    bool is_allowed;
+    int times;     /* how often this was done, */
+    double last_s; /* when last, */
+    double cost_s; /* and how long it takes */
+    /* private */
+    ls_share_watch watch; /* of rank 0 */
+    bool is_wanted;       /* rank 0 asks all workers to leave for other shares */
+} ls_loop_shares;
+
+/* Durations, for the decision whether work that is begun ends within a grace period. */
+typedef struct ls_loop_work {
+    double begin_s;                        /* when the present work began: a step, an evaluation, a sample */
+    double usual_s;                        /* how long the last one of its kind took; 0: not known */
+    double step_s, evaluation_s, sample_s; /* how long the last ones took */
+} ls_loop_work;
+
+/* The caller sets the first members and zeroes the rest. */
+struct ls_loop {
+    ls_trainer *trainer;
+    ls_loop_record record;
+    ls_loop_saves saves;
+    ls_loop_sample sample;
+    ls_loop_shares shares;
     double peak_flops_s;          /* of all workers' devices; 0: MFU is not known */
     ls_world *world;              /* of a run that is supervised (comm/attempt.h); else NULL */
     const ls_left_numbers *taken; /* what the attempt before left (recover/left.h); NULL: this is the first */
     ls_recovery recovery;         /* then, of this worker */
-    bool may_share;               /* groups may be redistributed (shares.h), */
-    int shared_times;             /* which was done so often, */
-    double shared_s;              /* last then, */
-    double cost_s;                /* and costs so much */
-    const char *folder;           /* of the run, that all workers see; NULL: none */
-    ls_run_event_fn event;        /* NULL: not asked for */
+    ls_run_event_fn event;        /* called on rank 0; may be NULL */
     void *event_ctx;
-    ls_run_summary summary; /* filled, on the first worker */
+    ls_run_summary summary; /* filled, on rank 0 */
     /* private */
-    double flops;         /* of a step */
-    double gpu_wait_ms;   /* of the last step: that the host waited for its GPU; below 0: there is none */
-    double memory_s;      /* when memory was last recorded; 0: not yet */
-    ls_saver *saver;      /* NULL: nothing is saved */
-    bool prepared;        /* whether saves go to the background is decided */
-    bool failed;          /* the run */
-    double every_s;       /* time between saves; 0: it does not count */
-    int64_t saved_step;   /* last, or being saved; −1: none */
-    int64_t sound_step;   /* the one before, should that one fail */
-    ls_validation before; /* likewise */
-    double saved_s;       /* when, or when the run began; by the clock of this worker */
-    bool reports;         /* the first worker */
-    bool told_start;      /* the metrics have the line that begins what this process adds */
-    int stop;             /* signal upon which all workers stop */
-    bool gave_up;         /* the step after the last one that was done, to stop in time */
-    int requests;         /* of the first worker's clock, or by SIGUSR1; known to all */
-    double begin_s;       /* when what is being done began: a step, an evaluation, a sample */
-    double usual_s;       /* how long the last one of its kind took; 0: not known */
-    double step_s, evaluation_s, sample_s; /* how long the last ones took */
-    double save_s;                         /* the longest save so far */
-    ls_share_watch share_watch;            /* of the first worker */
-    bool shares_anew;                      /* it has asked all to leave for other shares */
-    bool leaves;                           /* the supervisor has asked all workers to leave, and they do */
-    bool in_step;                          /* what fails is a step */
-    bool in_save;                          /* what fails is a checkpoint */
-    int64_t lost;                          /* lines of metrics that could not be written, */
-    int64_t from, to;                      /* of steps from … to */
-    ls_state_log *states;                  /* of this worker; NULL: not opened yet, */
-    bool states_are_lost;                  /* or it cannot be written */
-} ls_loop;
+    ls_loop_work work;
+    double flops; /* of a step */
+    bool reports; /* this is rank 0 */
+    int stop;     /* signal upon which all workers stop; 0: none */
+    bool gave_up; /* the step after the last completed one was abandoned, to stop in time */
+    bool failed;  /* the run */
+    bool in_step; /* a failure now is one of a step */
+    int requests; /* LS_REQUEST_*, known to all workers */
+    bool leaves;  /* the supervisor has asked all workers to leave, and they do */
+};
+
+/* Calls `event` with an event of the run, on rank 0. */
+ls_status ls_loop_report(const ls_loop *loop, ls_run_event event);
 
 /* Until ls_loop_end() signals request an orderly stop (stop.h). The struct must not be moved in between. */
 ls_status ls_loop_begin(ls_loop *loop);

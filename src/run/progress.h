@@ -1,14 +1,15 @@
-/* progress.h: what a person sees while a model learns.
+/* progress.h: the lines that a terminal or a log shows while a model learns.
  *
  *     step 120/900 | loss 4.1234 | norm 0.512 | lr 6.00e-04 | 123 ms | 45.7k tok/s | MFU 41.2% | ETA 1m36s
  *
- * On a terminal a block of lines is drawn again and again, at most ten times a second, and at once where the window has
- * another size (progress_block.c); in a window too small for it one line, cut to its width by leaving out whole fields,
- * the least important first. Elsewhere (a file, a pipe, a dumb terminal) some steps are a
- * plain line each: ls_progress_cadence() says which. The loss to its last bit is in metrics.jsonl, where every step is.
- * Colours are for terminals only, and not where NO_COLOR is set.
+ * On a terminal a block of lines is redrawn in place, at most ten times a second, and at once after a resize
+ * (progress_block.c). A window that is too small for the block gets one line, which fits because whole fields are left
+ * out, the least important first. Elsewhere (a file, a pipe, a dumb terminal) some of the steps are a plain line each:
+ * ls_progress_cadence() says which. metrics.jsonl has every step, with the loss to its last bit. Only terminals get
+ * colours, and only without NO_COLOR.
  *
- * Nothing is allocated. Writes only to the stream it was given; an error there is the status of the call. One thread.
+ * The caller owns the struct, calls from one thread of rank 0, and hides the block (ls_progress_hide) before it writes
+ * to the terminal itself. Nothing is allocated and nothing needs to be released. A call fails only if the stream does.
  */
 #ifndef LS_RUN_PROGRESS_H
 #define LS_RUN_PROGRESS_H
@@ -24,36 +25,37 @@
 
 enum { LS_PROGRESS_LINE_MAX = 512, LS_PROGRESS_TIME_MAX = 64 };
 
-/* "1m36s", "2d03h"; "?": not known. */
+/* Formats a duration: "1m36s", "2d03h"; "?" for NaN and for 30 years or more. */
 void ls_progress_time_text(double seconds, char text[LS_PROGRESS_TIME_MAX]);
-/* "0.52 ms", "12.3 ms", "123 ms"; "45.7k tok/s", or images. */
+/* Formats the time of a step, "0.52 ms" or "123 ms", and its speed, "45.7k tok/s" or "img/s". */
 void ls_progress_ms_text(double ms, char text[LS_PROGRESS_TIME_MAX]);
 void ls_progress_speed_text(double per_s, bool is_images, char text[LS_PROGRESS_TIME_MAX]);
 
-/* What becomes of a step that is done. */
+/* What is shown of a completed step. */
 typedef enum ls_progress_show {
-    LS_PROGRESS_HOLD, /* nothing now; the end of the run shows it if it is the last */
-    LS_PROGRESS_DRAW, /* the line of the terminal is redrawn */
-    LS_PROGRESS_LINE, /* a line that stays */
+    LS_PROGRESS_HOLD, /* nothing now; ls_progress_end() shows it if no other step follows */
+    LS_PROGRESS_DRAW, /* the terminal is redrawn */
+    LS_PROGRESS_LINE, /* a line of its own, which stays */
 } ls_progress_show;
 
 typedef struct ls_progress_moment {
     bool live;         /* a terminal */
     int64_t log_every; /* --log-every; 0: automatic */
     int64_t step, steps;
-    int64_t nth;       /* step of this process, from 1: not `step` after --resume */
-    uint64_t since_ns; /* since the line that stayed last; on a terminal since any drawing */
+    int64_t nth;       /* number of the step in this process, from 1; differs from `step` after --resume */
+    uint64_t since_ns; /* since the last line that stays; on a terminal since the last drawing */
 } ls_progress_moment;
 
-/* log_every N: every Nth step stays. Automatic: on a terminal none does; elsewhere the first ten of the process, and
- * then the first after five seconds without a line. The last step of the run always stays. */
+/* Decides whether a step is shown. With log_every N every Nth step gets a line that stays. With 0 no step does on a
+ * terminal; elsewhere the first ten of the process do, and then the first after five seconds without a line. The last
+ * step of the run always does. */
 ls_progress_show ls_progress_cadence(const ls_progress_moment *moment);
 
-/* What the block of a terminal shows beside the last step. */
+/* What the block shows beside the last step. */
 enum { LS_PROGRESS_POINTS = 64, LS_PROGRESS_BLOCK_LINES = 4, LS_PROGRESS_NOTICE_MAX = 160 };
 
 typedef struct ls_progress_seen {
-    /* Means of the loss of `stride` steps each; the last may have fewer. */
+    /* The loss curve: means of `stride` steps each; the last point may have fewer. */
     double points[LS_PROGRESS_POINTS];
     int count, in_last;
     int64_t stride;
@@ -61,110 +63,116 @@ typedef struct ls_progress_seen {
     bool evaluated;
     int64_t val_step, best_step;
     double val_loss, val_accuracy, best_loss; /* accuracy −1: none */
-    /* What guards noticed. */
-    int64_t notices, skipped, audited;
-    char notice[LS_PROGRESS_NOTICE_MAX]; /* the last */
+    /* Guards. */
+    int64_t notices, skipped, audited;   /* how many */
+    char notice[LS_PROGRESS_NOTICE_MAX]; /* the last one */
 } ls_progress_seen;
 
-/* How to write; ls_progress_init() finds out, a test may set it. */
+/* How to write. ls_progress_init() sets it for the stream; a test may change the first members. */
 typedef struct ls_progress {
     FILE *out;
-    bool live;  /* drawn again and again */
-    bool block; /* as a block, where the window has room */
-    bool utf8;  /* bars and curves of characters that are not ASCII */
+    bool live;  /* a terminal, which is redrawn */
+    bool block; /* as a block, if the window has room */
+    bool utf8;  /* bars and curves may use characters beyond ASCII */
     bool colours;
     int64_t log_every;
-    int columns; /* of the window; 0: asked for at each drawing */
-    int rows;    /* likewise, with the columns */
+    int columns; /* of the window; 0: columns and rows are read at each drawing */
+    int rows;
     uint64_t (*now_ns)(void);
     /* private */
-    bool drawn, late;  /* a line stands there unended; the last step is not on it yet */
+    bool drawn, late;  /* an unfinished line or block is on the terminal; it does not show the last step yet */
     uint64_t shown_ns; /* when a step was last shown */
     int64_t timed;     /* steps in the average */
     double average_s;
     ls_step last;
     ls_progress_seen seen;
-    int widths[LS_PROGRESS_BLOCK_LINES], drawn_lines; /* of what stands there; 0: one line */
+    int widths[LS_PROGRESS_BLOCK_LINES], drawn_lines; /* of the drawn block; 0: a single line */
 } ls_progress;
 
+/* Starts without any step. `out` is borrowed and stays open; whether it is a terminal decides the rest. */
 void ls_progress_init(ls_progress *progress, FILE *out, int64_t log_every);
+/* Shows a completed step, or holds it back (ls_progress_cadence). */
 ls_status ls_progress_step_done(ls_progress *progress, const ls_step *step);
-/* Lines of their own, above the one that is drawn: evaluations, samples, checkpoints. `text` has no newline at its end.
- */
+/* Writes a line of its own above the drawn block: a sample, a checkpoint. `text` has no newline at its end. */
 ls_status ls_progress_note(ls_progress *progress, const char *text);
-/* The same for an evaluation, and for what a guard noticed: the block shows them too. */
+/* The same for an evaluation, and for a notice of a guard, which the block shows from then on. */
 ls_status ls_progress_evaluated(ls_progress *progress, const ls_evaluation *evaluation, const char *text);
 ls_status ls_progress_noticed(ls_progress *progress, const char *text);
-/* Takes away what is drawn, before something else is written to the terminal; the next step draws it again. */
+/* Erases what is drawn, so that something else can be written to the terminal. The next step draws it again. */
 void ls_progress_hide(ls_progress *progress);
-/* Shows the last step and leaves the line. May be called again, and before any step. */
+/* Shows the last step, if it was held back, and ends the drawn line, so that it stays. May be called again, and before
+ * any step. */
 ls_status ls_progress_end(ls_progress *progress);
 
-/* The line without colours or newline, cut to `columns` (0: everything). A negative eta_s: not known. Returns its
- * bytes. */
+/* Formats the line of a step without colours or newline, cut to `columns` (0: all fields). A negative eta_s is left
+ * out. Returns the number of bytes. */
 size_t ls_progress_format(const ls_step *step, double eta_s, int columns, char line[LS_PROGRESS_LINE_MAX]);
-/* Seconds left, from a moving average of the time of a step; negative before the first. */
+/* Estimates the seconds left from a moving average of step times; negative before the first step. */
 double ls_progress_eta(const ls_progress *progress);
 
 /* ---- the block (progress_block.c) -------------------------------------------------------------------------------- */
 
+/* Adds a step to the loss curve and to the counts of guards. */
 void ls_progress_seen_step(ls_progress_seen *seen, const ls_step *step);
-/* The lines of the block, each at most `columns` wide, without newlines; colours are not counted. */
+/* The lines of a block, without newlines. `width` counts the columns, not the bytes of colours. */
 typedef struct ls_progress_block {
     char line[LS_PROGRESS_BLOCK_LINES][LS_PROGRESS_LINE_MAX];
     int width[LS_PROGRESS_BLOCK_LINES];
 } ls_progress_block;
+/* Formats the block; no line is wider than `columns`. */
 void ls_progress_block_make(const ls_progress *progress, int columns, ls_progress_block *out);
-/* Rows that lines of these widths take in a window of so many columns, which has wrapped them. */
+/* Returns the rows that lines of these widths occupy after a window of so many columns has wrapped them. */
 int ls_progress_block_rows(const int *widths, int lines, int columns);
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
-/* What a run tells of itself at its end, of this process alone: a run that was resumed has earlier steps, which
- * metrics.jsonl holds. The training loop fills it on the first worker. */
+/* The summary at the end of a run. It counts the work of this process; metrics.jsonl has the steps before a resume. The
+ * training loop fills it on rank 0. */
 typedef struct ls_run_summary {
     int64_t first_step; /* steps that the run had when this process began */
-    int64_t steps;      /* made by this process */
-    double step_s;      /* seconds in them */
-    double wall_s;      /* with evaluations, samples and checkpoints */
+    int64_t steps;      /* completed by this process */
+    double step_s;      /* seconds in these steps */
+    double wall_s;      /* in all, with evaluations, samples and checkpoints */
     double samples;     /* tokens, or images */
     bool is_images;
 } ls_run_summary;
 
 enum { LS_RUN_SUMMARY_LINE_MAX = 256 };
 
-/* "1m36s, 1m30s of it in 300 steps: 45.7k tok/s" */
+/* Formats it: "30 steps in 41.9 s (367 tok/s); 58.2 s in total". */
 void ls_run_summary_time_text(const ls_run_summary *summary, char line[LS_RUN_SUMMARY_LINE_MAX]);
 
 /* ---- samples ----------------------------------------------------------------------------------------------------- */
 
-/* A text that the model made, set apart from the lines of the log:
+/* Frames a text that the model generated, so that it stands out from the lines of the log:
  *
  *     --- sample at step 100 ---
  *       | It was the best of
  *       | times
  *
- * Logs are shown on terminals, which a text must not control: it becomes valid UTF-8, with symbols in place of control
- * characters (data/tokenizer/utf8_stream.h). The caller frees *out, a text without a newline at its end. */
+ * A generated text must not control the terminal that shows it, so it becomes valid UTF-8 with symbols in place of
+ * control characters (data/tokenizer/utf8_stream.h). The caller frees *out, which has no newline at its end. Fails if
+ * memory runs out. */
 ls_status ls_sample_frame(int64_t step, const char *text, size_t bytes, char **out);
 
 /* ---- faster units ------------------------------------------------------------------------------------------------ */
 
-/* Whether a run with the portable matrix unit leaves speed on the table, in one sentence. Only units that were measured
- * to be faster than chain in whole steps are named (docs/log/performance.md, "16 bit"): bfmmla, 2.9 times with GPT-2
- * 124M, and amx, 2.4 times; small models gain less. avx512-bf16 was slower there, and is not. */
+/* One sentence that says whether another matrix unit (--matrix-unit) would make this run faster. It names only units
+ * that were faster than chain in whole steps (docs/log/performance.md, "16 bit"): bfmmla, 2.9 times with GPT-2 124M,
+ * and amx, 2.4 times; small models gain less. avx512-bf16 was slower there, and is not named. */
 enum { LS_UNIT_HINT_MAX = 160 };
 
-/* A run of this policy could be faster on some CPUs. The same in all workers. */
+/* Returns whether some CPUs have a faster unit for this policy. The same on all workers. */
 bool ls_unit_hint_is_of_use(const ls_policy *policy);
-/* What is to be said of the unit on a GPU, or of hgmma on a CPU; "": nothing. */
+/* Writes the hint for a GPU, or for hgmma on a CPU; "" if there is none. */
 void ls_unit_hint_device(const ls_policy *policy, bool is_gpu, char text[LS_UNIT_HINT_MAX]);
-/* Which option gives a 16-bit run the same bits on a machine that has another default. `is_named`: the user gave it.
- * "": there is nothing to say, since fp32 has no units. */
+/* Writes which option gives a 16-bit run the same bits on a machine with another default unit; "" for fp32, which has
+ * no units. `is_named`: the user has already chosen the unit. */
 void ls_unit_hint_agree(const ls_policy *policy, bool is_named, char text[LS_UNIT_HINT_MAX]);
-/* 1 for each unit that this worker has; summed over the workers it is what ls_unit_hint_text() takes. */
+/* Sets having[u] to 1 for each unit that this worker has. The sum over all workers is the input of ls_unit_hint_text().
+ */
 void ls_unit_hint_count(int64_t having[LS_UNITS]);
-/* Empty where not all workers have a faster unit. */
+/* Writes the hint for CPUs; "" unless all workers have a faster unit. */
 void ls_unit_hint_text(const int64_t having[LS_UNITS], int workers, char text[LS_UNIT_HINT_MAX]);
 
 #endif

@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/fault.h"
 #include "base/memory.h"
 #include "comm/world.h"
 #include "device/choose.h"
@@ -13,93 +12,11 @@
 #include "model/model.h"
 #include "parallel/layout/micro_batches.h"
 #include "parallel/partition/state_sum.h"
+#include "run/agree.h"
 #include "run/dry_run.h"
 #include "run/guard/state_check.h"
 #include "run/recover/copies.h"
-
-/* ---- data -------------------------------------------------------------------------------------------------------- */
-
-/* Returns the number of windows for the sampler. Each image is a window of its own, so an epoch has each image once. */
-static uint64_t image_windows(const ls_images *images) { return ls_images_get_about(images)->count + 1; }
-
-static ls_status open_samplers(ls_trainer *t) {
-    const ls_trainer_data *data = &t->data;
-    size_t T = data->images ? 1 : t->settings.T;
-    uint64_t all = data->images ? image_windows(data->images) : ls_corpus_count(data->corpus), held = 0, val = 0;
-    t->has_val = data->images ? data->val_images != NULL : data->val_corpus != NULL;
-    if (t->has_val) {
-        val = data->images ? image_windows(data->val_images) : ls_corpus_count(data->val_corpus);
-    } else if (!data->images) {
-        val = (uint64_t)((double)all * t->settings.val_fraction);
-        t->has_val = val > T;
-        held = t->has_val ? val : 0;
-        t->val_first = all - held;
-    }
-    if (t->has_val) LS_TRY(ls_sampler_init(&t->val_sampler, 0, val, T, false));
-    return ls_sampler_init(&t->sampler, (uint64_t)t->settings.options.seed, all - held, T, true);
-}
-
-/* Reads sequence `row` of the micro-batch from window `start` of the corpus. */
-static ls_status read_window(ls_trainer *t, const ls_corpus *corpus, uint64_t start, size_t row, int32_t *ids,
-                             int32_t *targets) {
-    size_t T = t->settings.T;
-    LS_TRY(ls_corpus_read(corpus, start, T + 1, t->window));
-    for (size_t i = 0; i < T; i++) {
-        ids[row * T + i] = t->window[i];
-        targets[row * T + i] = t->window[i + 1];
-    }
-    return LS_OK;
-}
-
-static ls_status read_batch(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets) {
-    ls_trainer *t = ctx;
-    uint64_t begin_ns = ls_clock_ns();
-    for (size_t i = begin; i < end; i++) {
-        uint64_t sample = ls_trainer_samples(t) + i;
-        LS_TRY(read_window(t, t->data.corpus, ls_sampler_start(&t->sampler, sample), i - begin, ids, targets));
-        ls_fault_at(NULL, LS_FAULT_TOKENS, NULL, (int)i, ids + (i - begin) * t->settings.T, t->settings.T, sizeof *ids);
-    }
-    ls_fault_slow_input();
-    ls_worker_time_read(&t->time, begin_ns);
-    return LS_OK;
-}
-
-/* Reads images begin … end − 1 of the batch; indices from B on belong to the next step, which the prefetch reads. */
-static ls_status read_images(void *ctx, size_t begin, size_t end, float *pixels, int32_t *classes) {
-    ls_trainer *t = ctx;
-    uint64_t first = ls_trainer_samples(t), begin_ns = ls_clock_ns();
-    for (size_t i = begin; i < end; i++) t->index[i - begin] = ls_sampler_start(&t->sampler, first + i);
-    t->data.augment.seed = t->settings.options.seed;
-    t->data.augment.step = (uint64_t)t->step + begin / t->settings.B;
-    ls_status status =
-        ls_images_fill(t->data.images, t->index, end - begin, &t->data.augment, LS_IMAGES_NHWC, pixels, classes);
-    ls_fault_slow_input();
-    ls_worker_time_read(&t->time, begin_ns);
-    return status;
-}
-
-ls_partition_feed ls_trainer_feed(ls_trainer *t) {
-    return (ls_partition_feed){.read = read_batch, .ctx = t, .images = read_images, .batch = (uint64_t)t->step + 1};
-}
-
-static ls_status read_validation(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets) {
-    ls_trainer *t = ctx;
-    const ls_corpus *corpus = t->data.val_corpus ? t->data.val_corpus : t->data.corpus;
-    for (size_t i = begin; i < end; i++) {
-        uint64_t start = t->val_first + ls_sampler_start(&t->val_sampler, i);
-        LS_TRY(read_window(t, corpus, start, i - begin, ids, targets));
-    }
-    ls_fault_slow_input();
-    return LS_OK;
-}
-
-static ls_status read_val_images(void *ctx, size_t begin, size_t end, float *pixels, int32_t *classes) {
-    ls_trainer *t = ctx;
-    ls_augment plain = t->data.augment;
-    plain.fixed = true;
-    for (size_t i = begin; i < end; i++) t->index[i - begin] = ls_sampler_start(&t->val_sampler, i);
-    return ls_images_fill(t->data.val_images, t->index, end - begin, &plain, LS_IMAGES_NHWC, pixels, classes);
-}
+#include "run/state_hash.h"
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
@@ -213,16 +130,14 @@ static ls_status make_partition(ls_trainer *t) {
 }
 
 static ls_status alloc_buffers(ls_trainer *t) {
-    size_t T = t->settings.T;
+    int params = t->model->nparams;
     t->sums = calloc(ls_trainer_sums(t), sizeof *t->sums);
-    t->window = malloc((T + 1) * sizeof *t->window);
-    t->index = malloc(t->layout.micro * sizeof *t->index);
-    if (ls_partition_sums_state(t->partition))
-        t->state.parts = calloc((size_t)t->model->nparams * LS_STATE_TENSORS, sizeof *t->state.parts);
-    if (ls_partition_sums_state(t->partition) && !t->state.parts)
-        return ls_fail(LS_ERR_RESOURCE, "out of memory for the sums of %d parameters", t->model->nparams);
-    if (t->sums && t->window && t->index) return LS_OK;
-    return ls_fail(LS_ERR_RESOURCE, "out of memory for a sequence of %zu tokens", T);
+    if (!t->sums) return ls_fail(LS_ERR_RESOURCE, "out of memory for the sums of a step");
+    if (ls_partition_sums_state(t->partition)) {
+        t->state.parts = calloc((size_t)params * LS_STATE_TENSORS, sizeof *t->state.parts);
+        if (!t->state.parts) return ls_fail(LS_ERR_RESOURCE, "out of memory for the sums of %d parameters", params);
+    }
+    return ls_trainer_open_input(t);
 }
 
 ls_status ls_trainer_create(const ls_settings *settings, const ls_trainer_place *place, const ls_trainer_data *data,
@@ -238,16 +153,13 @@ ls_status ls_trainer_create(const ls_settings *settings, const ls_trainer_place 
     if (place->world && ls_world_size(place->world) > 1) t->world = place->world;
     t->rank = t->world ? ls_world_rank(t->world) : 0;
     t->threads = place->world ? ls_world_threads(place->world) : 1;
-    t->data = *data;
+    t->input.data = *data;
     t->last_loss = (double)NAN;
     t->state.step = -1;
-    t->marked = -1;
-    t->checked_step = -1;
-    t->is_checked = true;
     t->validation = ls_validation_start();
     t->scale = ls_loss_scale_start(&settings->loss_scale);
-    LS_TRY_OUT(open_samplers(t));
-    if (settings->options.early_stop > 0 && !t->has_val) {
+    LS_TRY_OUT(ls_trainer_open_samplers(t));
+    if (settings->options.early_stop > 0 && !t->input.has_val) {
         status = ls_fail(
             LS_ERR_INPUT,
             "--early-stop %lld needs validation data, and there is none: add --val-data, or --val-fraction with "
@@ -257,15 +169,25 @@ ls_status ls_trainer_create(const ls_settings *settings, const ls_trainer_place 
     }
     LS_TRY_OUT(ls_device_check_unit(t->device, settings->policy.unit, settings->policy.act));
     LS_TRY_OUT(make_partition(t));
-    t->watch = ls_watch_choose(&t->settings, &t->layout);
-    t->check = ls_check_choose(&t->settings, &t->layout);
-    t->check_every = ls_check_every(&t->settings, &t->layout);
-    LS_TRY_OUT(ls_guard_open(&t->guard, settings, t->watch == LS_WATCH_ON, t->model->nblocks));
+    ls_step_checks_open(t);
+    LS_TRY_OUT(
+        ls_guard_open(&t->guard, settings, ls_watch_choose(settings, &t->layout) == LS_WATCH_ON, t->model->nblocks));
     LS_TRY_OUT(ls_contribution_open(&t->guard.contribution, settings, &t->layout));
     if (t->guard.contribution.workers > 0) ls_partition_watch_contribution(t->partition, t->guard.contribution.share);
     LS_TRY_OUT(ls_audit_open(&t->guard.audit, settings, &t->layout, t->model));
     LS_TRY_OUT(ls_worker_time_open(&t->time, t->world));
     LS_TRY_OUT(alloc_buffers(t));
+    t->recover = (ls_recover){.settings = &t->settings,
+                              .layout = &t->layout,
+                              .room = &t->room,
+                              .device = t->device,
+                              .world = t->world,
+                              .mesh = t->mesh,
+                              .model = t->model,
+                              .partition = t->partition,
+                              .rank = t->rank,
+                              .threads = t->threads,
+                              .marked = -1};
     *out = t;
     return LS_OK;
 out:
@@ -279,23 +201,18 @@ out:
 void ls_trainer_destroy(ls_trainer *t) {
     if (!t) return;
     ls_guard_close(&t->guard);
-    ls_copies_close(t);
+    ls_copies_close(&t->recover);
     ls_partition_destroy(t->partition);
     ls_mesh_destroy(t->mesh);
     ls_model_destroy(t->model);
     ls_worker_time_close(&t->time);
     free(t->sums);
     free(t->state.parts);
-    free(t->window);
-    free(t->index);
+    ls_trainer_close_input(t);
     free(t);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
-
-uint64_t ls_trainer_samples(const ls_trainer *t) {
-    return t->base_samples + (uint64_t)(t->step - t->base_step) * t->settings.B;
-}
 
 ls_status ls_trainer_is_finite(ls_trainer *t, bool *out) {
     int param;
@@ -320,21 +237,68 @@ ls_status ls_trainer_has_given_up(ls_trainer *t, bool *out) {
 ls_status ls_trainer_evaluate(ls_trainer *t, int64_t batches, double *loss, double *right) {
     const ls_settings *s = &t->settings;
     uint64_t samples = (uint64_t)batches * s->B;
-    ls_partition_feed feed = {.read = read_validation, .ctx = t, .images = read_val_images};
+    ls_partition_feed feed = ls_trainer_validation_feed(t);
     ls_loss_sum sum = {0};
     int64_t hits = 0;
-    assert(t->has_val);
-    if (samples > t->val_sampler.windows) samples = t->val_sampler.windows;
+    assert(t->input.has_val);
+    if (samples > t->input.val_sampler.windows) samples = t->input.val_sampler.windows;
     ls_status status =
-        ls_partition_evaluate(t->partition, (size_t)samples, s->T, &feed, &sum, t->data.images ? &hits : NULL);
+        ls_partition_evaluate(t->partition, (size_t)samples, s->T, &feed, &sum, t->input.data.images ? &hits : NULL);
     if (status != LS_OK) (void)ls_partition_end_skip(t->partition);
     LS_TRY(status);
     bool gave_up;
     LS_TRY(ls_trainer_has_given_up(t, &gave_up));
     if (gave_up) return LS_TRAINER_GAVE_UP;
     LS_TRY(ls_partition_sum(t->partition, (int64_t *)&sum, sizeof sum / sizeof(int64_t)));
-    if (t->data.images) LS_TRY(ls_partition_sum(t->partition, &hits, 1));
-    *right = t->data.images ? (double)hits / (double)samples : -1;
+    if (t->input.data.images) LS_TRY(ls_partition_sum(t->partition, &hits, 1));
+    *right = t->input.data.images ? (double)hits / (double)samples : -1;
     *loss = sum.bad ? (double)NAN : ls_loss_sum_mean(&sum);
     return LS_OK;
+}
+
+/* ---- recovery ---------------------------------------------------------------------------------------------------- */
+
+ls_left_numbers ls_trainer_numbers(const ls_trainer *t) {
+    ls_left_numbers n = {.step = t->step,
+                         .base_step = t->origin.step,
+                         .lr_start = t->origin.lr_start,
+                         .updates = t->updates,
+                         .base_samples = t->origin.samples,
+                         .last_loss = t->last_loss,
+                         .validation = t->validation,
+                         .scale = t->scale,
+                         .audits = t->guard.audit.counted,
+                         .audited_step = t->guard.audit.clean_step,
+                         .saved_step = -1};
+    ls_noise_save(&t->guard.noise, n.noise);
+    if (t->guard.outlier) ls_outlier_save(t->guard.outlier, n.outlier);
+    return n;
+}
+
+static ls_status set_numbers(ls_trainer *t, const ls_left_numbers *n) {
+    t->step = n->step;
+    t->origin.step = n->base_step;
+    t->origin.lr_start = n->lr_start;
+    t->updates = n->updates;
+    t->origin.samples = n->base_samples;
+    t->last_loss = n->last_loss;
+    t->validation = n->validation;
+    t->scale = n->scale;
+    t->guard.audit.counted = n->audits;
+    t->guard.audit.clean_step = n->audited_step;
+    LS_TRY(ls_noise_restore(&t->guard.noise, n->noise));
+    return t->guard.outlier ? ls_outlier_restore(t->guard.outlier, n->outlier) : LS_OK;
+}
+
+ls_status ls_trainer_take_over(ls_trainer *t, ls_world *world, ls_left_numbers *out) {
+    LS_TRY(ls_left_take(&t->recover, world, out));
+    ls_status status = ls_agree(t->world, set_numbers(t, out));
+    if (status != LS_OK) ls_left_forget(&t->recover);
+    return status;
+}
+
+ls_status ls_trainer_begin_recovery(ls_trainer *t, const ls_left_numbers *taken) {
+    if (!t->recover.kept) return LS_OK;
+    if (!t->device->is_host) LS_TRY(ls_trainer_state_written(t)); /* the sums before the first update */
+    return ls_left_begin(&t->recover, ls_trainer_numbers(t), taken);
 }

@@ -1,43 +1,27 @@
-/* trainer.h: trains one model step by step, on one worker or on all workers of a layout; calls are then collective and
- * return the same results everywhere. It prints nothing and writes no files; the loop around it (loop.h) does.
+/* trainer.h: one model that learns step by step, on one worker or on all workers of a layout.
  *
- * Step n takes samples n·B … n·B + B − 1 of the data, so the position in the data is one number. A fork continues
- * from the position of its parent. */
+ * Every worker of the layout has a trainer, and all of them make the same calls in the same order from one thread each:
+ * unless it says otherwise, a call is collective and gives the same result on all workers. The caller owns the
+ * trainer and what it borrows: data, device and world, which outlive it. A trainer prints nothing and writes no
+ * files. The loop around it does (loop.h); verify and other trials make steps themselves (lab/trial.h). */
 #ifndef LS_RUN_TRAINER_H
 #define LS_RUN_TRAINER_H
 
-#include "data/text/corpus.h"
-#include "data/images/images.h"
-#include "data/sampler.h"
-#include "device/cpu/journal.h"
 #include "optim/clip.h"
 #include "parallel/partition/partition.h"
 #include "run/guard/event.h"
 #include "run/guard/guard.h"
 #include "run/guard/watch.h"
+#include "run/recover/left.h"
 #include "run/room.h"
 #include "run/settings.h"
+#include "run/step/step_checks.h"
+#include "run/step/step_result.h"
+#include "run/trainer_input.h"
 #include "run/validation.h"
 #include "run/worker_time.h"
 
-typedef struct ls_step_result {
-    double loss; /* mean over the tokens of the batch, before the update */
-    double norm; /* of the gradient, before clipping */
-    double lr;
-    bool finite;  /* loss and gradient are finite, so the update is made */
-    bool skipped; /* it was not, because fp16 overflowed: the run goes on */
-    int scale;    /* exponent of the loss scale */
-    int stop;     /* the largest `stop` of all workers; 0: none was asked to stop */
-    int dropped;  /* groups that were left out: those of guard.absent */
-    int audited;  /* groups that were computed twice and compared */
-    int requests; /* LS_REQUEST_* that a worker had */
-    bool gave_up; /* all workers abandoned the step, and nothing changed; only `stop` is valid */
-} ls_step_result;
-
-/* Requests of one worker, for decisions by its own clock: added to `stop` before a step, known to all after it. */
-enum { LS_REQUEST_SAVE = 1 << 8, LS_REQUEST_SAVE_BEST = 1 << 9, LS_REQUEST_LEAVE = 1 << 10 };
-
-/* Returned on all workers, without a message, by an evaluation that one of them abandoned. */
+/* Returned on all workers, without a message, by a gradient or an evaluation that one of them abandoned. */
 #define LS_TRAINER_GAVE_UP ((ls_status)-2)
 
 /* Callbacks that ask this worker to stop; called within steps and evaluations, so they must be fast. May be empty. */
@@ -47,20 +31,12 @@ typedef struct ls_trainer_asked {
     void *ctx;
 } ls_trainer_asked;
 
-/* Where a trainer runs. */
+/* Where a trainer runs; borrowed. */
 typedef struct ls_trainer_place {
     ls_device *device;
     ls_world *world;  /* NULL: one worker alone */
     ls_layout layout; /* micro 0: chosen here, the same on all workers */
 } ls_trainer_place;
-
-/* What is learned from, and what is held back: tokens, or images for a model that sees images. They outlive the
- * trainer. val_corpus is NULL where validation takes the end of the corpus, val_images where there is none. */
-typedef struct ls_trainer_data {
-    ls_corpus *corpus, *val_corpus;
-    ls_images *images, *val_images;
-    ls_augment augment; /* seed and step are the trainer's */
-} ls_trainer_data;
 
 /* The hash of a state (state_hash.h) that all workers know. */
 typedef struct ls_state_seen {
@@ -70,7 +46,22 @@ typedef struct ls_state_seen {
     ls_hash128 *parts; /* of this worker, by parameter and tensor, when the sum was given */
 } ls_state_seen;
 
-typedef struct ls_trainer {
+/* Where a fork began; of any other run 0. */
+typedef struct ls_fork_origin {
+    int64_t step;     /* of the parent */
+    uint64_t samples; /* the position in the data there */
+    int64_t lr_start; /* step from which the learning-rate schedule counts */
+} ls_fork_origin;
+
+/* Why the last step failed, and what that leaves. */
+typedef struct ls_step_failure {
+    ls_wrong blame;   /* the worker at fault, if there is one */
+    bool is_damaged;  /* a check found weights or optimizer state that fail their checksum; stays set */
+    bool ended_whole; /* the step failed on all workers, and weights and optimizer state are unchanged */
+} ls_step_failure;
+
+struct ls_trainer {
+    /* fixed */
     ls_settings settings;
     ls_layout layout;
     ls_device *device; /* borrowed */
@@ -80,86 +71,93 @@ typedef struct ls_trainer {
     int rank, threads;
     ls_model *model;
     ls_partition *partition;
-    ls_trainer_data data;
-    ls_sampler sampler, val_sampler;
-    uint64_t val_first; /* token of the corpus with which validation begins */
-    bool has_val;
-    int64_t step;          /* done */
-    int64_t base_step;     /* of a fork: where it began, */
-    uint64_t base_samples; /* and the position in the data there */
-    int64_t lr_start;      /* step from which the schedule of the rate counts: of a fork where it began, else 0 */
-    int64_t updates;       /* of the optimizer */
-    double last_loss;      /* of the last step; NaN before the first */
+    ls_trainer_input input;
+    /* after the last step */
+    int64_t step;    /* steps done */
+    int64_t updates; /* of the optimizer: steps that were not skipped */
+    ls_fork_origin origin;
+    double last_loss; /* NaN before the first step */
     ls_validation validation;
     ls_adamw_powers powers;
-    bool damaged;     /* a check found weights or optimizer state that fail their checksum */
-    ls_wrong blame;   /* why the last step failed, where a worker is wrong */
-    bool ended_whole; /* the last step failed on all workers, and weights and optimizer state are unchanged */
-    ls_state_seen state;
-    ls_clip clip; /* of the last gradients */
     ls_loss_scale scale;
+    ls_clip clip; /* of the last gradients */
+    ls_state_seen state;
+    /* during a step */
     ls_guard guard;
-    ls_watch watch;       /* whether it looks for outliers */
-    ls_check check;       /* how weights and optimizer state are checked; never auto */
-    int64_t check_every;  /* in one of so many steps what this worker owns; 0: in none */
-    int64_t checked_step; /* after which it was checked last, behind a pass over the batch; −1: never */
-    bool is_checked;      /* it was so in the step of the last update: the gradient of that is right */
-    ls_event_sink events; /* what happens to the numbers is told to; may be empty */
-    ls_trainer_asked asked;
+    ls_step_checks checks;
+    ls_step_failure failure;
     ls_worker_time time;
-    struct ls_left *kept; /* state for the next attempt (recover/left.h); NULL: no supervisor */
-    ls_journal journal;   /* with it, of updates on a CPU */
-    int64_t marked;       /* of a device that is not the host: the last update that it was asked for; −1: none yet */
-    struct ls_copies *copies; /* of another worker's state (recover/copies.h); NULL: none */
-    const char *no_copies;    /* why there are none, where they are asked for */
-    int64_t *sums;            /* what all workers add up after backward */
-    int32_t *window;          /* of one sequence, host */
-    uint64_t *index;          /* of the images of a micro-batch, host */
-} ls_trainer;
+    int64_t *sums;        /* what all workers add up after backward (step_pass.c) */
+    ls_event_sink events; /* set by the caller; may be empty */
+    ls_trainer_asked asked;
+    ls_recover recover;
+};
 
-/* On failure nothing is left to release. */
+/* Creates a trainer without weights: folder/run_start.h, or recovery, fills them. Chooses the micro-batch if the layout
+ * has none. Fails with LS_ERR_RESOURCE if the partition does not fit into memory; nothing is left to release then. */
 ls_status ls_trainer_create(const ls_settings *settings, const ls_trainer_place *place, const ls_trainer_data *data,
                             ls_trainer **out);
+/* Not collective, except that communicators of the mesh are closed together. NULL does nothing. */
 void ls_trainer_destroy(ls_trainer *trainer);
 
-/* Samples taken so far: the position in the data. */
-uint64_t ls_trainer_samples(const ls_trainer *trainer);
-/* The two halves of a step, for callers that use the gradients in between (step.c). The first fails if the run cannot
- * continue: a value that is not finite again when repeated, overflow at the lowest loss scale, an outlier with
- * --on-outlier stop. The weights are then unchanged. */
-ls_status ls_trainer_gradients(ls_trainer *trainer, int stop, ls_step_result *result);
-ls_status ls_trainer_update(ls_trainer *trainer, const ls_step_result *result);
+/* Sets the callbacks that ask this worker to stop. Not collective. */
 void ls_trainer_set_asked(ls_trainer *trainer, ls_trainer_asked asked);
-/* Collective: whether any worker abandoned the step since the last call. */
+/* Sets *out to whether any worker abandoned its work since the last call, and ends that. Call it after work that calls
+ * the partition directly, such as ls_generate(). */
 ls_status ls_trainer_has_given_up(ls_trainer *trainer, bool *out);
-/* Makes one step. `stop` is a signal that this worker received, or 0, plus its requests. LS_OK also if the step was
- * abandoned. */
+
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
+
+/* Makes one step: gradient, judgement, update. `stop` is a signal that this worker received, or 0, plus its requests.
+ * Returns LS_OK also if the step was abandoned or skipped, which *result tells. Fails as ls_trainer_gradients() does.
+ */
 ls_status ls_trainer_step(ls_trainer *trainer, int stop, ls_step_result *result);
-/* The parts of the first half of a step, for callers that compute the gradients themselves. */
-/* Returns the callbacks that read the batch of the next step; reads nothing yet and does not advance. The feed borrows
- * `trainer`. */
-ls_partition_feed ls_trainer_feed(ls_trainer *trainer);
-/* Returns the factor with which backward starts. */
+
+/* The two halves of a step, for callers that use the gradients in between. The first computes the gradient to use. It
+ * fails if the run cannot continue: a value that is not finite again when repeated, overflow at the lowest loss scale,
+ * an outlier with --on-outlier stop, an audit or a check that found a faulty worker. The weights are then unchanged,
+ * and `failure` tells the cause. */
+ls_status ls_trainer_gradients(ls_trainer *trainer, int stop, ls_step_result *result);
+/* The second applies the gradient, if result->finite, and counts the step. */
+ls_status ls_trainer_update(ls_trainer *trainer, const ls_step_result *result);
+
+/* Parts of the first half, for callers that compute the gradients themselves: */
+/* Returns the factor with which backward starts. Not collective. */
 float ls_trainer_backward_start(const ls_trainer *trainer);
-/* Computes the gradient norm, the factor of the update and the result, after the partition has its gradients. `loss` is
- * the loss that this worker reports. */
+/* Computes the gradient norm, the factor of the update and the result. Call it when the partition has its gradients.
+ * `loss` is the loss that this worker reports; NULL: that of the partition. */
 ls_status ls_trainer_judge(ls_trainer *trainer, int stop, const ls_loss_sum *loss, ls_step_result *result);
-/* Elements of `sums`. */
+/* Returns the number of elements of trainer->sums. Not collective. */
 size_t ls_trainer_sums(const ls_trainer *trainer);
-/* Computes the mean loss over the first `batches` batches of the validation data (all of them if it has fewer) and, for
- * an image model, the accuracy; otherwise −1. */
+
+/* Computes the mean loss over the first `batches` batches of the validation data, or over all of it if that is less,
+ * and for an image model the accuracy, otherwise −1. trainer->input.has_val must be true. LS_TRAINER_GAVE_UP:
+ * abandoned. */
 ls_status ls_trainer_evaluate(ls_trainer *trainer, int64_t batches, double *loss, double *right);
 
-/* Whether weights and optimizer state of all workers are finite, which must hold before they are saved after a failure.
- * Collective. */
+/* Sets *out to whether weights and optimizer state of all workers are finite, as they must be before they are saved
+ * after a failure. */
 ls_status ls_trainer_is_finite(ls_trainer *trainer, bool *out);
 
-/* Chooses the largest micro-batch that is useful for the layout and fits into device memory; `room` NULL: of this
- * machine. */
+/* ---- before there is a trainer; these three are not collective --------------------------------------------------- */
+
+/* Sets layout->micro to the largest micro-batch that is useful and fits into the memory of all workers: of `room`, or
+ * of this machine if it is NULL. */
 ls_status ls_trainer_choose_micro(const ls_room *room, const ls_settings *settings, ls_layout *layout);
-/* The settings as layouts take them. */
+/* Returns the settings as layouts take them. */
 ls_layout_task ls_trainer_task(const ls_settings *settings, const ls_model *model);
-/* The setup of the partition of worker `rank`, except world and mesh. */
+/* Returns the setup of the partition of worker `rank`, except world and mesh. */
 ls_partition_setup ls_trainer_setup(const ls_settings *settings, const ls_layout *layout, int rank);
+
+/* ---- recovery (recover/left.h) ----------------------------------------------------------------------------------- */
+
+/* Returns the numbers that the next attempt needs to continue after the present step. */
+ls_left_numbers ls_trainer_numbers(const ls_trainer *trainer);
+/* Takes the state and the numbers that the previous attempt left. Fails as ls_left_take() does; optimizer
+ * state is then 0. */
+ls_status ls_trainer_take_over(ls_trainer *trainer, ls_world *world, ls_left_numbers *out);
+/* Call once, when the trainer has its first state: from now on the next attempt can continue. `taken` is what
+ * ls_trainer_take_over() gave, or NULL. */
+ls_status ls_trainer_begin_recovery(ls_trainer *trainer, const ls_left_numbers *taken);
 
 #endif

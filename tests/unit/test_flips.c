@@ -127,7 +127,7 @@ static ls_status try_flip(const flips *f, ls_trainer *t, told *heard, int number
             fprintf(stderr, "flip %d of %s, kind %d, worker %d: %s\n", number, mine.tensor, mine.kind, victim,
                     status == LS_OK ? "nothing was noticed" : ls_status_message());
     }
-    t->damaged = false;
+    t->failure.is_damaged = false;
     LS_TRY(ls_partition_publish(t->partition)); /* nothing that was gathered with it is used again */
     return is_found ? LS_OK
                     : ls_fail(LS_ERR_FAILED, "flip %d was not found: %s", number,

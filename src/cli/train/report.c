@@ -49,8 +49,8 @@ static void print_tokens(const ls_trainer *trainer) {
     const ls_settings *set = &trainer->settings;
     printf("model     %s: %.1f M parameters, vocabulary %zu, %zu layers of width %zu\n", set->shape.name,
            (double)ls_model_elems(trainer->model) / 1e6, set->shape.V, set->shape.L, set->shape.C);
-    printf("data      %.3f M tokens, %llu sequences per epoch%s\n", (double)trainer->sampler.tokens / 1e6,
-           (unsigned long long)trainer->sampler.windows, trainer->has_val ? "" : "; no validation data");
+    printf("data      %.3f M tokens, %llu sequences per epoch%s\n", (double)trainer->input.sampler.tokens / 1e6,
+           (unsigned long long)trainer->input.sampler.windows, trainer->input.has_val ? "" : "; no validation data");
     printf("batch     %zu sequences of %zu tokens, micro-batch %zu, %d gradient groups, %d slices\n", set->B, set->T,
            trainer->layout.micro, set->groups, set->slices);
     char text[LAYOUT_TEXT_MAX];
@@ -61,12 +61,12 @@ static void print_tokens(const ls_trainer *trainer) {
 
 static void print_images(const ls_trainer *trainer) {
     const ls_settings *set = &trainer->settings;
-    const ls_images_about *about = ls_images_get_about(trainer->data.images);
+    const ls_images_about *about = ls_images_get_about(trainer->input.data.images);
     printf("model     %s: %zu parameters, %d blocks, %zu classes\n", set->shape.name,
            ls_model_learned_elems(trainer->model), trainer->model->nblocks, set->shape.V);
     printf("data      %s: %llu training images of %u × %u × %u, %llu test images\n", about->format,
            (unsigned long long)about->count, about->height, about->width, about->channels,
-           (unsigned long long)trainer->val_sampler.windows);
+           (unsigned long long)trainer->input.val_sampler.windows);
     printf("batch     %zu images, micro-batch %zu, %d gradient groups\n", set->B, trainer->layout.micro, set->groups);
 }
 
@@ -95,7 +95,7 @@ static const char *recovery_text(const ls_trainer *t) {
     if (!ls_device_rescues(t->device)) return "training resumes from the newest checkpoint";
     if (ls_layout_workers(&t->layout) > 1 && t->layout.dp > 1 && t->layout.zero == 0)
         return "replicas hold its state, so at most one step is repeated";
-    if (t->copies) return "copies hold its state, so at most one step is repeated";
+    if (t->recover.copies) return "copies hold its state, so at most one step is repeated";
     return "its GPU memory is lost with it, so training resumes from the newest checkpoint";
 }
 
@@ -105,7 +105,7 @@ static void print_recovery(const ls_run *run) {
         printf("recovery  a lost worker is replaced (at most %lld time%s); %s\n", (long long)restarts,
                restarts == 1 ? "" : "s", recovery_text(run->trainer));
     char copies[COPIES_TEXT_MAX] = "";
-    if (run->options.state_copies > 0) ls_copies_text(run->trainer, copies, sizeof copies);
+    if (run->options.state_copies > 0) ls_copies_text(&run->trainer->recover, copies, sizeof copies);
     if (*copies) printf("copies    %s\n", copies);
 }
 
@@ -123,9 +123,9 @@ void ls_train_print_header(const ls_run *run) {
         print_tokens(trainer);
     ls_settings_lr_text(set, lr);
     if (*lr) printf("lr        %s\n", lr);
-    if (trainer->lr_start > 0)
+    if (trainer->origin.lr_start > 0)
         printf("schedule  %s, from the fork at step %lld to step %lld, with %lld steps of warm-up\n",
-               ls_lr_kind_name(set->lr.kind), (long long)trainer->lr_start, (long long)set->options.steps,
+               ls_lr_kind_name(set->lr.kind), (long long)trainer->origin.lr_start, (long long)set->options.steps,
                (long long)set->lr.warmup_steps);
     if (*run->chosen.about) printf("device    %s\n", run->chosen.about);
     if (workers > 1) printf("layout    %d workers: %s\n", workers, layout);
@@ -144,7 +144,7 @@ void ls_train_print_header(const ls_run *run) {
     if (*run->hint) printf("          %s\n", run->hint);
     if (*run->agree_hint) printf("          %s\n", run->agree_hint);
     print_recovery(run);
-    ls_watch_text(trainer->watch, set, &trainer->layout, watch);
+    ls_watch_text(ls_watch_choose(set, &trainer->layout), set, &trainer->layout, watch);
     printf("guards    %s\n", watch);
     ls_check_text(set, &trainer->layout, check);
     printf("          %s\n", check);
@@ -204,7 +204,7 @@ void ls_train_print_finished(const ls_run *r) {
 ls_status ls_train_stopped(const ls_run *r, ls_status status) {
     char launch[64], program[WORD_MAX], run[WORD_MAX], given_up[WORD_MAX] = "";
     long long step = r->trainer->step;
-    if (r->loop.saved_step != step)
+    if (r->loop.saves.saved_step != step)
         return ls_fail(status, "stopped before the first step was done, so nothing was saved; start the run again");
     if (r->loop.gave_up)
         snprintf(given_up, sizeof given_up, " (step %lld was abandoned to stop within --grace)", step + 1);

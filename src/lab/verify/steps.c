@@ -166,7 +166,7 @@ ls_status ls_verify_steps(ls_trainer *t, void *ctx) {
     totals.traffic_bytes = (uint64_t)sum;
     LS_TRY(hash_all(t, LS_TENSOR_WEIGHT, job->record->weight));
     LS_TRY(ls_partition_hash(t->partition, totals.weights.text));
-    if (t->has_val) LS_TRY(ls_trainer_evaluate(t, 1, &totals.validation, &right));
+    if (t->input.has_val) LS_TRY(ls_trainer_evaluate(t, 1, &totals.validation, &right));
     if (t->rank == 0) *job->record->totals = totals;
     return LS_OK;
 }

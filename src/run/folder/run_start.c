@@ -130,11 +130,11 @@ static ls_status copy_start(ls_identity *to, const ls_identity *from) {
 
 static void set_base(ls_trainer *trainer, const ls_identity *identity) {
     int64_t samples = 0;
-    trainer->lr_start = trainer->base_step = 0;
-    ls_identity_get_i64(identity, "lr-start-step", &trainer->lr_start);
-    ls_identity_get_i64(identity, "start-step", &trainer->base_step);
+    trainer->origin.lr_start = trainer->origin.step = 0;
+    ls_identity_get_i64(identity, "lr-start-step", &trainer->origin.lr_start);
+    ls_identity_get_i64(identity, "start-step", &trainer->origin.step);
     ls_identity_get_i64(identity, "start-samples", &samples);
-    trainer->base_samples = (uint64_t)samples;
+    trainer->origin.samples = (uint64_t)samples;
 }
 
 static ls_status load_own(ls_trainer *trainer, const char *folder, ls_identity *identity,
@@ -248,8 +248,8 @@ static ls_status fork_position(ls_trainer *trainer, ls_identity *identity, const
     static const char *const data_fields[] = {"data", "val-fraction", "seq", "seed"};
     for (size_t i = 0; i < sizeof data_fields / sizeof *data_fields; i++)
         if (!ls_identity_agree_on(identity, parent, data_fields[i])) samples = 0;
-    trainer->base_step = trainer->step;
-    trainer->base_samples = (uint64_t)samples;
+    trainer->origin.step = trainer->step;
+    trainer->origin.samples = (uint64_t)samples;
     LS_TRY(ls_identity_add_i64(identity, "start-step", trainer->step, LS_IDENTITY_FIXED));
     return ls_identity_add_i64(identity, "start-samples", samples, LS_IDENTITY_FIXED);
 }
@@ -267,7 +267,7 @@ static ls_status fork_schedule(ls_trainer *trainer, ls_identity *identity, const
             "the warm-up of %lld steps is as long as the %lld steps from the fork to --steps %lld, or longer: the "
             "learning rate only rises; give a shorter --warmup",
             (long long)lr->warmup_steps, (long long)left, (long long)trainer->settings.options.steps);
-    trainer->lr_start = trainer->step;
+    trainer->origin.lr_start = trainer->step;
     return ls_identity_add_i64(identity, "lr-start-step", trainer->step, LS_IDENTITY_FIXED);
 }
 

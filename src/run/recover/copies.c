@@ -64,18 +64,18 @@ int ls_copies_keeps(const ls_layout *layout, int rank, int shift) {
     return ring_size(layout) < 2 ? -1 : behind(layout, rank, shift);
 }
 
-static bool are_apart(const ls_trainer *t, int a, int b) {
-    if (t->world->machine_of[a] != t->world->machine_of[b]) return true;
-    return t->room.known && memcmp(t->room.of[a].id, t->room.of[b].id, sizeof t->room.of[a].id) != 0;
+static bool are_apart(const ls_recover *self, int a, int b) {
+    if (self->world->machine_of[a] != self->world->machine_of[b]) return true;
+    return self->room->known && memcmp(self->room->of[a].id, self->room->of[b].id, sizeof self->room->of[a].id) != 0;
 }
 
 /* Returns the smallest distance in the ring at which most pairs are on different machines or devices, so that one
  * failure does not destroy both. All workers get the same result. */
-static int find_shift(const ls_trainer *t, bool *all_apart) {
-    int best = 1, most = -1, workers = ls_layout_workers(&t->layout);
-    for (int shift = 1; shift < ring_size(&t->layout); shift++) {
+static int find_shift(const ls_recover *self, bool *all_apart) {
+    int best = 1, most = -1, workers = ls_layout_workers(self->layout);
+    for (int shift = 1; shift < ring_size(self->layout); shift++) {
         int apart = 0;
-        for (int r = 0; r < workers; r++) apart += are_apart(t, r, behind(&t->layout, r, shift));
+        for (int r = 0; r < workers; r++) apart += are_apart(self, r, behind(self->layout, r, shift));
         if (apart <= most) continue;
         most = apart;
         best = shift;
@@ -116,37 +116,37 @@ static void get(const list *l, size_t *at, void *data, size_t bytes) {
     *at += bytes;
 }
 
-static ls_status put_param(const ls_trainer *t, const ls_param *param, list *l) {
+static ls_status put_param(const ls_recover *self, const ls_param *param, list *l) {
     told of = {.number = param->number,
                .decay = param->decay,
                .running = param->running,
-               .rounded = param->own_w16 && t->settings.policy.no_master,
+               .rounded = param->own_w16 && self->settings->policy.no_master,
                .follow = param->follow,
                .begin = param->own.begin,
                .state_first = param->first_row * param->columns + param->own.begin,
                .elems = ls_param_range_elems(param->own)};
     ls_partition_piece piece;
     const float *memory;
-    for (int i = 0; ls_partition_reported_get(t->partition, param, LS_TENSOR_WEIGHT, i, &piece, &memory); i++)
+    for (int i = 0; ls_partition_reported_get(self->partition, param, LS_TENSOR_WEIGHT, i, &piece, &memory); i++)
         of.pieces += piece.count > 0;
     LS_TRY(append_to_list(l, &of, sizeof of));
-    for (int i = 0; ls_partition_reported_get(t->partition, param, LS_TENSOR_WEIGHT, i, &piece, &memory); i++) {
+    for (int i = 0; ls_partition_reported_get(self->partition, param, LS_TENSOR_WEIGHT, i, &piece, &memory); i++) {
         ls_copy_piece p = {piece.first, piece.count, piece.count > 0 ? (uint64_t)(memory - param->own_w) : 0};
         if (piece.count > 0) LS_TRY(append_to_list(l, &p, sizeof p));
     }
     return LS_OK;
 }
 
-static ls_status put_all(ls_trainer *t, ls_copies *c, list *l) {
-    int most = t->model->nparams;
+static ls_status put_all(ls_recover *self, ls_copies *c, list *l) {
+    int most = self->model->nparams;
     c->sent = calloc((size_t)most + 1, sizeof(ls_param *));
     c->request = calloc((size_t)most * 4 + 1, sizeof(ls_request *));
     if (!c->sent || !c->request) return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of %d tensors", most);
     for (int i = 0; i < most; i++) {
-        const ls_param *param = ls_model_param(t->model, i);
-        if (!ls_copies_are_of(&t->layout, param)) continue;
+        const ls_param *param = ls_model_param(self->model, i);
+        if (!ls_copies_are_of(self->layout, param)) continue;
         c->sent[c->sends++] = param;
-        LS_TRY(put_param(t, param, l));
+        LS_TRY(put_param(self, param, l));
     }
     return LS_OK;
 }
@@ -159,17 +159,17 @@ static ls_status swap(const ls_copies *c, const void *mine, size_t bytes, void *
     return status == LS_OK ? sent : status;
 }
 
-static ls_status exchange_lists(ls_trainer *t, ls_copies *c, list *theirs) {
+static ls_status exchange_lists(ls_recover *self, ls_copies *c, list *theirs) {
     list mine = {.size = 0};
     uint64_t size, their_size = 0;
-    ls_status status = ls_agree(t->world, put_all(t, c, &mine));
+    ls_status status = ls_agree(self->world, put_all(self, c, &mine));
     size = mine.size;
     if (status == LS_OK) status = swap(c, &size, sizeof size, &their_size, sizeof their_size);
     if (status == LS_OK) {
         theirs->bytes = malloc(their_size + 1);
         theirs->size = their_size;
-        status =
-            ls_agree(t->world, theirs->bytes ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a list of tensors"));
+        status = ls_agree(self->world,
+                          theirs->bytes ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a list of tensors"));
     }
     if (status == LS_OK) status = swap(c, mine.bytes, mine.size, theirs->bytes, theirs->size);
     free(mine.bytes);
@@ -178,13 +178,13 @@ static ls_status exchange_lists(ls_trainer *t, ls_copies *c, list *theirs) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static const ls_param *own_param(const ls_trainer *t, uint32_t number) {
-    for (int i = 0; i < t->model->nparams; i++)
-        if (ls_model_param(t->model, i)->number == number) return ls_model_param(t->model, i);
+static const ls_param *own_param(const ls_recover *self, uint32_t number) {
+    for (int i = 0; i < self->model->nparams; i++)
+        if (ls_model_param(self->model, i)->number == number) return ls_model_param(self->model, i);
     return NULL;
 }
 
-static ls_status read_list(ls_trainer *t, ls_copies *c, const list *l) {
+static ls_status read_list(ls_recover *self, ls_copies *c, const list *l) {
     size_t at = 0, count = 0;
     for (told of; at < l->size; at += of.pieces * sizeof(ls_copy_piece), count++) get(l, &at, &of, sizeof of);
     c->copy = calloc(count + 1, sizeof *c->copy);
@@ -195,7 +195,7 @@ static ls_status read_list(ls_trainer *t, ls_copies *c, const list *l) {
         told of;
         ls_copy *copy = &c->copy[i];
         get(l, &at, &of, sizeof of);
-        const ls_param *same = own_param(t, of.number);
+        const ls_param *same = own_param(self, of.number);
         /* Only what an update and the sum of a state look at: elements count as those of a single column. */
         copy->param = (ls_param){.number = of.number,
                                  .columns = 1,
@@ -205,7 +205,7 @@ static ls_status read_list(ls_trainer *t, ls_copies *c, const list *l) {
                                  .follow = of.follow,
                                  .own = {of.state_first, of.state_first + of.elems}};
         copy->param.once = copy->param.own;
-        copy->shares_w = same && shares_weights(&t->layout, &t->settings.policy, same);
+        copy->shares_w = same && shares_weights(self->layout, &self->settings->policy, same);
         if (copy->shares_w) copy->param.own_w = same->w + of.begin;
         copy->pieces = of.pieces;
         copy->piece = malloc((of.pieces + 1) * sizeof *copy->piece);
@@ -215,32 +215,33 @@ static ls_status read_list(ls_trainer *t, ls_copies *c, const list *l) {
     return LS_OK;
 }
 
-static size_t sum_count(const ls_trainer *t) {
-    return ls_partition_sums_state(t->partition) ? (size_t)t->model->nparams * LS_PARAM_SUMS : 0;
+static size_t sum_count(const ls_recover *self) {
+    return ls_partition_sums_state(self->partition) ? (size_t)self->model->nparams * LS_PARAM_SUMS : 0;
 }
 
-static size_t sum_bytes(const ls_trainer *t) { return sum_count(t) * sizeof(ls_hash128); }
+static size_t sum_bytes(const ls_recover *self) { return sum_count(self) * sizeof(ls_hash128); }
 
-static size_t device_bytes(const ls_trainer *t, const ls_copies *c) {
-    size_t bytes = sum_bytes(t) + ALIGN_BYTES;
+static size_t device_bytes(const ls_recover *self, const ls_copies *c) {
+    size_t bytes = sum_bytes(self) + ALIGN_BYTES;
     for (size_t i = 0; i < c->count; i++)
-        bytes += tensor_bytes(&t->settings, c->copy[i].shares_w, ls_param_range_elems(c->copy[i].param.own));
+        bytes += tensor_bytes(self->settings, c->copy[i].shares_w, ls_param_range_elems(c->copy[i].param.own));
     return bytes;
 }
 
 /* Sets *out to whether all workers have memory for their copies; if not, none allocates any. Collective. */
-static ls_status find_room(ls_trainer *t, size_t bytes, bool *out) {
+static ls_status find_room(ls_recover *self, size_t bytes, bool *out) {
     int64_t short_of = 0;
     ls_device_usage usage;
-    if (t->room.known && ls_device_get_usage(t->device, &usage) == LS_OK) {
+    if (self->room->known && ls_device_get_usage(self->device, &usage) == LS_OK) {
         int sharing = 0;
-        for (int r = 0; r < t->room.workers; r++) sharing += memcmp(t->room.of[r].id, usage.id, sizeof usage.id) == 0;
+        for (int r = 0; r < self->room->workers; r++)
+            sharing += memcmp(self->room->of[r].id, usage.id, sizeof usage.id) == 0;
         short_of = usage.free < (size_t)sharing * (bytes + bytes / 8);
     } else {
-        short_of = ls_memory_check(bytes * (size_t)ls_layout_workers(&t->layout)) != LS_OK;
+        short_of = ls_memory_check(bytes * (size_t)ls_layout_workers(self->layout)) != LS_OK;
     }
     if (ls_fault_snapshot >= 0) short_of = bytes > (size_t)ls_fault_snapshot;
-    LS_TRY(ls_partition_sum(t->partition, &short_of, 1));
+    LS_TRY(ls_partition_sum(self->partition, &short_of, 1));
     *out = short_of == 0;
     return LS_OK;
 }
@@ -251,10 +252,10 @@ static void *carve(char **at, size_t elems) {
     return memory;
 }
 
-static ls_status alloc_tensors(ls_trainer *t, ls_copies *c, size_t bytes) {
-    int moments = ls_optimizer_moments(&t->settings.optimizer);
-    LS_TRY(ls_device_alloc(t->device, bytes, &c->memory));
-    LS_TRY(ls_device_fill(t->device, c->memory, 0, bytes));
+static ls_status alloc_tensors(ls_recover *self, ls_copies *c, size_t bytes) {
+    int moments = ls_optimizer_moments(&self->settings->optimizer);
+    LS_TRY(ls_device_alloc(self->device, bytes, &c->memory));
+    LS_TRY(ls_device_fill(self->device, c->memory, 0, bytes));
     char *at = c->memory;
     for (size_t i = 0; i < c->count; i++) {
         ls_param *p = &c->copy[i].param;
@@ -263,182 +264,186 @@ static ls_status alloc_tensors(ls_trainer *t, ls_copies *c, size_t bytes) {
         p->own_grad = carve(&at, elems);
         for (int m = 0; m < moments; m++) p->moment[m] = carve(&at, elems);
     }
-    if (sum_bytes(t) == 0) return LS_OK;
+    if (sum_bytes(self) == 0) return LS_OK;
     c->sums = (ls_hash128 *)(void *)at;
-    c->host_sums = malloc(sum_bytes(t));
+    c->host_sums = malloc(sum_bytes(self));
     return c->host_sums ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for the sums of a state");
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-static ls_status open_comm(ls_trainer *t, ls_copies *c) {
-    int shift = find_shift(t, &c->is_apart);
-    bool rows = t->layout.dp > 1;
-    c->comm = rows ? ls_mesh_comm(t->mesh, LS_AXIS_DP) : ls_world_comm(t->world);
-    c->keeps = behind(&t->layout, t->rank, shift);
-    c->kept_by = behind(&t->layout, t->rank, ring_size(&t->layout) - shift);
-    c->from = rows ? ls_layout_place(&t->layout, c->keeps).dp : c->keeps;
-    c->to = rows ? ls_layout_place(&t->layout, c->kept_by).dp : c->kept_by;
+static ls_status open_comm(ls_recover *self, ls_copies *c) {
+    int shift = find_shift(self, &c->is_apart);
+    bool rows = self->layout->dp > 1;
+    c->comm = rows ? ls_mesh_comm(self->mesh, LS_AXIS_DP) : ls_world_comm(self->world);
+    c->keeps = behind(self->layout, self->rank, shift);
+    c->kept_by = behind(self->layout, self->rank, ring_size(self->layout) - shift);
+    c->from = rows ? ls_layout_place(self->layout, c->keeps).dp : c->keeps;
+    c->to = rows ? ls_layout_place(self->layout, c->kept_by).dp : c->kept_by;
     return LS_OK;
 }
 
-static ls_status open_all(ls_trainer *t, ls_copies *c) {
+static ls_status open_all(ls_recover *self, ls_copies *c) {
     list theirs = {.size = 0};
     bool fits = false;
-    LS_TRY(open_comm(t, c));
-    ls_status status = exchange_lists(t, c, &theirs);
-    if (status == LS_OK) status = ls_agree(t->world, read_list(t, c, &theirs));
+    LS_TRY(open_comm(self, c));
+    ls_status status = exchange_lists(self, c, &theirs);
+    if (status == LS_OK) status = ls_agree(self->world, read_list(self, c, &theirs));
     free(theirs.bytes);
     LS_TRY(status);
-    c->bytes = device_bytes(t, c);
-    LS_TRY(find_room(t, c->bytes, &fits));
+    c->bytes = device_bytes(self, c);
+    LS_TRY(find_room(self, c->bytes, &fits));
     if (!fits) {
-        t->no_copies = "there is too little memory for copies, so a lost state is read from the newest checkpoint";
-        ls_copies_close(t);
+        self->no_copies = "there is too little memory for copies, so a lost state is read from the newest checkpoint";
+        ls_copies_close(self);
         return LS_OK;
     }
-    return ls_agree(t->world, alloc_tensors(t, c, c->bytes));
+    return ls_agree(self->world, alloc_tensors(self, c, c->bytes));
 }
 
-ls_status ls_copies_open(ls_trainer *t, const ls_world *world) {
-    if (t->settings.options.state_copies == 0) return LS_OK;
+ls_status ls_copies_open(ls_recover *self, const ls_world *world) {
+    if (self->settings->options.state_copies == 0) return LS_OK;
     if (!ls_world_attempt(world)) {
-        t->no_copies = "without a supervisor (--restarts 0, mpirun, srun) copies would end with the job, so none are "
-                       "made, and a lost state is read from the newest checkpoint";
+        self->no_copies =
+            "without a supervisor (--restarts 0, mpirun, srun) copies would end with the job, so none are "
+            "made, and a lost state is read from the newest checkpoint";
         return LS_OK;
     }
-    if (ls_layout_workers(&t->layout) == 1) {
-        t->no_copies =
+    if (ls_layout_workers(self->layout) == 1) {
+        self->no_copies =
             "one worker has no other worker to keep a copy, so a lost state is read from the newest checkpoint";
         return LS_OK;
     }
-    t->copies = calloc(1, sizeof *t->copies);
-    LS_TRY(ls_agree(t->world, t->copies ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for copies of the state")));
-    return open_all(t, t->copies);
+    self->copies = calloc(1, sizeof *self->copies);
+    LS_TRY(ls_agree(self->world,
+                    self->copies ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for copies of the state")));
+    return open_all(self, self->copies);
 }
 
 /* Frees the copies. Memory of the world is freed with the world. */
-void ls_copies_close(ls_trainer *t) {
-    ls_copies *c = t->copies;
+void ls_copies_close(ls_recover *self) {
+    ls_copies *c = self->copies;
     if (!c) return;
     for (size_t i = 0; c->copy && i < c->count; i++) free(c->copy[i].piece);
-    if (c->memory) ls_device_free(t->device, c->memory);
+    if (c->memory) ls_device_free(self->device, c->memory);
     free(c->copy);
     free(c->host_sums);
     free(c->sent);
     free(c->request);
     free(c);
-    t->copies = NULL;
+    self->copies = NULL;
 }
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
-static ls_status send(ls_trainer *t, int tag, const float *memory, size_t elems, size_t *started) {
-    ls_copies *c = t->copies;
-    LS_TRY(ls_tensor_send_start(t->device, c->comm, c->to, tag, memory, elems * sizeof(float), &c->request[*started]));
+static ls_status send(ls_recover *self, int tag, const float *memory, size_t elems, size_t *started) {
+    ls_copies *c = self->copies;
+    LS_TRY(
+        ls_tensor_send_start(self->device, c->comm, c->to, tag, memory, elems * sizeof(float), &c->request[*started]));
     (*started)++;
     return LS_OK;
 }
 
-static ls_status receive(ls_trainer *t, int tag, float *memory, size_t elems) {
-    return ls_tensor_recv(t->device, t->copies->comm, t->copies->from, tag, memory, elems * sizeof(float));
+static ls_status receive(ls_recover *self, int tag, float *memory, size_t elems) {
+    return ls_tensor_recv(self->device, self->copies->comm, self->copies->from, tag, memory, elems * sizeof(float));
 }
 
-static ls_status end_sends(ls_trainer *t, ls_status status, size_t started) {
+static ls_status end_sends(ls_recover *self, ls_status status, size_t started) {
     for (size_t i = 0; i < started; i++) {
-        ls_status sent = ls_request_wait(t->copies->request[i]);
+        ls_status sent = ls_request_wait(self->copies->request[i]);
         if (status == LS_OK) status = sent;
     }
     return status;
 }
 
-static ls_status fill_copies(ls_trainer *t, size_t *started) {
-    const ls_copies *c = t->copies;
+static ls_status fill_copies(ls_recover *self, size_t *started) {
+    const ls_copies *c = self->copies;
     for (size_t i = 0; i < c->sends; i++) {
         const ls_param *p = c->sent[i];
         size_t own = ls_param_range_elems(p->own);
-        if (!shares_weights(&t->layout, &t->settings.policy, p)) LS_TRY(send(t, TAG_STATE, p->own_w, own, started));
-        for (int m = 0; m < 2 && p->moment[m]; m++) LS_TRY(send(t, TAG_STATE, p->moment[m], own, started));
+        if (!shares_weights(self->layout, &self->settings->policy, p))
+            LS_TRY(send(self, TAG_STATE, p->own_w, own, started));
+        for (int m = 0; m < 2 && p->moment[m]; m++) LS_TRY(send(self, TAG_STATE, p->moment[m], own, started));
     }
     for (size_t i = 0; i < c->count; i++) {
         const ls_param *p = &c->copy[i].param;
         size_t own = ls_param_range_elems(p->own);
-        if (!c->copy[i].shares_w) LS_TRY(receive(t, TAG_STATE, p->own_w, own));
-        for (int m = 0; m < 2 && p->moment[m]; m++) LS_TRY(receive(t, TAG_STATE, p->moment[m], own));
+        if (!c->copy[i].shares_w) LS_TRY(receive(self, TAG_STATE, p->own_w, own));
+        for (int m = 0; m < 2 && p->moment[m]; m++) LS_TRY(receive(self, TAG_STATE, p->moment[m], own));
     }
     return LS_OK;
 }
 
-static ls_status give(ls_trainer *t, size_t *started) {
-    const ls_copies *c = t->copies;
+static ls_status give(ls_recover *self, size_t *started) {
+    const ls_copies *c = self->copies;
     for (size_t i = 0; i < c->sends; i++)
-        LS_TRY(send(t, TAG_GRAD, c->sent[i]->own_grad, ls_param_range_elems(c->sent[i]->own), started));
+        LS_TRY(send(self, TAG_GRAD, c->sent[i]->own_grad, ls_param_range_elems(c->sent[i]->own), started));
     for (size_t i = 0; i < c->count; i++)
-        LS_TRY(receive(t, TAG_GRAD, c->copy[i].param.own_grad, ls_param_range_elems(c->copy[i].param.own)));
+        LS_TRY(receive(self, TAG_GRAD, c->copy[i].param.own_grad, ls_param_range_elems(c->copy[i].param.own)));
     return LS_OK;
 }
 
 /* Sends that were started are waited for, whatever came of the rest. */
-static ls_status exchange(ls_trainer *t, ls_status (*move)(ls_trainer *t, size_t *started)) {
+static ls_status exchange(ls_recover *self, ls_status (*move)(ls_recover *self, size_t *started)) {
     size_t started = 0;
-    if (!t->copies) return LS_OK;
-    ls_status status = move(t, &started);
-    return end_sends(t, status, started);
+    if (!self->copies) return LS_OK;
+    ls_status status = move(self, &started);
+    return end_sends(self, status, started);
 }
 
-ls_status ls_copies_fill(ls_trainer *t) { return exchange(t, fill_copies); }
+ls_status ls_copies_fill(ls_recover *self) { return exchange(self, fill_copies); }
 
-ls_status ls_copies_give(ls_trainer *t) { return exchange(t, give); }
+ls_status ls_copies_give(ls_recover *self) { return exchange(self, give); }
 
 /* ---- updates ----------------------------------------------------------------------------------------------------- */
 
-ls_status ls_copies_update(ls_trainer *t, const ls_optimizer_update *given) {
-    ls_copies *c = t->copies;
+ls_status ls_copies_update(ls_recover *self, const ls_optimizer_update *given, int64_t updates) {
+    ls_copies *c = self->copies;
     ls_optimizer_update by = *given;
     ls_status status = LS_OK;
     if (!c) return LS_OK;
     by.sums = c->sums;
     by.sums_rest = false;
-    if (c->sums) LS_TRY(ls_device_fill(t->device, c->sums, 0, sum_bytes(t)));
-    c->journal.number = (uint64_t)t->updates;
-    if (c->journal.slot) ls_cpu_use_journal(t->device, &c->journal);
+    if (c->sums) LS_TRY(ls_device_fill(self->device, c->sums, 0, sum_bytes(self)));
+    c->journal.number = (uint64_t)updates;
+    if (c->journal.slot) ls_cpu_use_journal(self->device, &c->journal);
     for (size_t i = 0; i < c->count && status == LS_OK; i++)
-        status = ls_optimizer_run(&by, t->device, &t->settings.policy, &c->copy[i].param, 0,
+        status = ls_optimizer_run(&by, self->device, &self->settings->policy, &c->copy[i].param, 0,
                                   ls_param_range_elems(c->copy[i].param.own));
-    if (c->journal.slot) ls_cpu_use_journal(t->device, &t->journal);
+    if (c->journal.slot) ls_cpu_use_journal(self->device, &self->journal);
     return status;
 }
 
-ls_status ls_copies_part(ls_trainer *t, ls_hash128 *part) {
-    const ls_copies *c = t->copies;
-    LS_TRY(ls_device_copy_out(t->device, c->host_sums, c->sums, sum_bytes(t)));
+ls_status ls_copies_part(ls_recover *self, ls_hash128 *part) {
+    const ls_copies *c = self->copies;
+    LS_TRY(ls_device_copy_out(self->device, c->host_sums, c->sums, sum_bytes(self)));
     *part = (ls_hash128){0, 0};
-    for (size_t i = 0; i < sum_count(t); i++) ls_state_add(part, c->host_sums[i]);
+    for (size_t i = 0; i < sum_count(self); i++) ls_state_add(part, c->host_sums[i]);
     return LS_OK;
 }
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
 /* Describes the tensors that only one worker holds, or returns NULL if there are none. */
-static const char *unique_text(const ls_trainer *t) {
-    bool is_16 = ls_policy_is_16(&t->settings.policy);
-    if (t->layout.dp == 1) return "weights and optimizer state";
-    if (t->layout.zero == 0) return NULL;
-    if (t->layout.zero == 3) return "shards of weights and optimizer state";
+static const char *unique_text(const ls_recover *self) {
+    bool is_16 = ls_policy_is_16(&self->settings->policy);
+    if (self->layout->dp == 1) return "weights and optimizer state";
+    if (self->layout->zero == 0) return NULL;
+    if (self->layout->zero == 3) return "shards of weights and optimizer state";
     return is_16 ? "shards of optimizer state and fp32 weights" : "shards of optimizer state";
 }
 
-void ls_copies_text(const ls_trainer *t, char *text, size_t room) {
-    const char *unique = unique_text(t);
-    if (t->no_copies)
-        (void)snprintf(text, room, "%s", t->no_copies);
-    else if (!unique || !t->copies)
+void ls_copies_text(const ls_recover *self, char *text, size_t room) {
+    const char *unique = unique_text(self);
+    if (self->no_copies)
+        (void)snprintf(text, room, "%s", self->no_copies);
+    else if (!unique || !self->copies)
         (void)snprintf(text, room, "not needed: every replica has all weights and optimizer state");
     else
         (void)snprintf(text, room, "another worker%s also keeps %s (%.1f MiB on worker 0); %s",
-                       t->copies->is_apart ? " on another machine or GPU" : "", unique,
-                       (double)t->copies->bytes / 0x1p20,
-                       t->layout.dp == 1    ? "nothing else is unique"
-                       : t->layout.zero < 3 ? "every replica has all weights"
-                                            : "every replica has all vectors");
+                       self->copies->is_apart ? " on another machine or GPU" : "", unique,
+                       (double)self->copies->bytes / 0x1p20,
+                       self->layout->dp == 1    ? "nothing else is unique"
+                       : self->layout->zero < 3 ? "every replica has all weights"
+                                                : "every replica has all vectors");
 }

@@ -13,7 +13,8 @@
 #ifndef LS_RUN_RECOVER_COPIES_H
 #define LS_RUN_RECOVER_COPIES_H
 
-#include "run/trainer.h"
+#include "optim/optimizer.h"
+#include "run/recover/recover.h"
 
 /* Canonical elements of a tensor, by where they are among those that are copied. */
 typedef struct ls_copy_piece {
@@ -52,20 +53,20 @@ size_t ls_copies_bytes(const ls_settings *settings, const ls_layout *layout, con
 /* The worker whose state `rank` keeps if buddies are `shift` apart; −1: there is no other worker. */
 int ls_copies_keeps(const ls_layout *layout, int rank, int shift);
 
-/* Collective; needs the trainer's partition. Makes no copies without --state-copies, without another worker or a
- * supervisor, or if a worker lacks memory: t->copies is then NULL and t->no_copies says why. */
-ls_status ls_copies_open(ls_trainer *trainer, const ls_world *world);
-void ls_copies_close(ls_trainer *trainer);
+/* Collective; needs the partition. Makes no copies without --state-copies, without another worker or a
+ * supervisor, or if a worker lacks memory: self->copies is then NULL and self->no_copies says why. */
+ls_status ls_copies_open(ls_recover *self, const ls_world *world);
+void ls_copies_close(ls_recover *self);
 /* Collective: sends the present weights and optimizer state to the buddies. */
-ls_status ls_copies_fill(ls_trainer *trainer);
+ls_status ls_copies_fill(ls_recover *self);
 /* Sends the gradients of the step to the buddies. Call before their squares are summed. */
-ls_status ls_copies_give(ls_trainer *trainer);
-/* Applies the update to the copies; call before weights are published. */
-ls_status ls_copies_update(ls_trainer *trainer, const ls_optimizer_update *by);
+ls_status ls_copies_give(ls_recover *self);
+/* Applies update number `updates` to the copies; call before weights are published. */
+ls_status ls_copies_update(ls_recover *self, const ls_optimizer_update *by, int64_t updates);
 /* The sum of the copied state as the last update wrote it. */
-ls_status ls_copies_part(ls_trainer *trainer, ls_hash128 *part);
+ls_status ls_copies_part(ls_recover *self, ls_hash128 *part);
 
 /* One line for people that says what is copied; truncated to `room`. */
-void ls_copies_text(const ls_trainer *trainer, char *text, size_t room);
+void ls_copies_text(const ls_recover *self, char *text, size_t room);
 
 #endif

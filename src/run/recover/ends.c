@@ -107,33 +107,34 @@ static void write_soon(note *n) {
 
 /* Returns the worker at fault that this worker must report, or −1. All workers know a worker with a wrong result, so
  * only rank 0 reports it; a hung worker is known only to the workers that waited for it. */
-static int find_blamed(const ls_world *world, const ls_trainer *t, ls_status status, const char **found) {
-    if (t && t->blame.is_found) {
-        *found = t->blame.event.kind == LS_EVENT_AUDIT ? "wrong" : "damaged";
-        return ls_world_rank(world) == 0 ? t->blame.worker : -1;
+static int find_blamed(const ls_world *world, const ls_wrong *blame, ls_status status, const char **found) {
+    if (blame && blame->is_found) {
+        *found = blame->event.kind == LS_EVENT_AUDIT ? "wrong" : "damaged";
+        return ls_world_rank(world) == 0 ? blame->worker : -1;
     }
     *found = "hung";
     return status == LS_ERR_DEADLINE ? ls_world_late(world) : -1;
 }
 
-static void record_end(const ls_ends *ends, const ls_world *world, const ls_trainer *t, ls_status status) {
+static void record_end(const ls_ends *ends, const ls_world *world, const ls_wrong *blame, int64_t step,
+                       ls_status status) {
     const char *found;
-    int worker = find_blamed(world, t, status, &found);
+    int worker = find_blamed(world, blame, status, &found);
     const char *host = worker >= 0 ? ls_world_host(world, worker) : NULL;
     note *n = host && ends->run[0] ? calloc(1, sizeof *n) : NULL;
     if (!n) return;
-    bool persistent = t && t->blame.is_found && t->blame.event.persistent;
+    bool persistent = blame && blame->is_found && blame->event.persistent;
     snprintf(n->path, sizeof n->path, "%s/ends/%s-%d.json", ends->run, ends->start, ls_world_rank(world));
-    n->json = json_pack("{s:s, s:I, s:s, s:i, s:s, s:b, s:s}", "start", ends->start, "step",
-                        (json_int_t)(t ? t->step + 1 : 0), "host", host, "worker", worker, "found", found, "persistent",
-                        (int)persistent, "text", ls_status_message());
+    n->json =
+        json_pack("{s:s, s:I, s:s, s:i, s:s, s:b, s:s}", "start", ends->start, "step", (json_int_t)step, "host", host,
+                  "worker", worker, "found", found, "persistent", (int)persistent, "text", ls_status_message());
     write_soon(n);
 }
 
-void ls_ends_write(ls_ends *ends, ls_world *world, const ls_trainer *t, ls_status status) {
+void ls_ends_write(ls_ends *ends, ls_world *world, const ls_wrong *blame, int64_t step, ls_status status) {
     if (ends->is_written) return;
     ends->is_written = true;
-    record_end(ends, world, t, status);
+    record_end(ends, world, blame, step, status);
     /* A worker that exited now would end the whole job, including the worker that reports. */
-    if (t && t->blame.is_found) (void)ls_agree_fail(world, status);
+    if (blame && blame->is_found) (void)ls_agree_fail(world, status);
 }

@@ -12,7 +12,8 @@
 
 #include <limits.h>
 
-#include "run/trainer.h"
+#include "comm/world.h"
+#include "run/guard/event.h"
 
 typedef struct ls_ends {
     char run[PATH_MAX]; /* "": nothing is written */
@@ -22,8 +23,8 @@ typedef struct ls_ends {
 
 /* All workers of a launcher together; the folder is there. */
 ls_status ls_ends_begin(ls_ends *ends, ls_world *world, const char *run);
-/* Records, once, the worker that caused the failure with which this worker ends; keeps the message. Gives up after
- * seconds, because the job must end. `trainer` may be NULL. */
-void ls_ends_write(ls_ends *ends, ls_world *world, const ls_trainer *trainer, ls_status status);
+/* Records, once, the worker that caused the failure of `step` with which this worker ends; keeps the message. Gives up
+ * after seconds, because the job must end. `blame` may be NULL: no worker computed wrongly. */
+void ls_ends_write(ls_ends *ends, ls_world *world, const ls_wrong *blame, int64_t step, ls_status status);
 
 #endif

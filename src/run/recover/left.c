@@ -10,11 +10,10 @@
 #include "parallel/partition/state_sum.h"
 #include "run/recover/copies.h"
 #include "run/recover/left_state.h"
-#include "run/state_hash.h"
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-ls_status ls_left_open(ls_trainer *t, ls_world *world) {
+ls_status ls_left_open(ls_recover *self, ls_world *world) {
     void *memory;
     if (!ls_world_attempt(world)) return LS_OK;
     LS_TRY(ls_world_alloc(world, sizeof(ls_left), &memory));
@@ -25,18 +24,18 @@ ls_status ls_left_open(ls_trainer *t, ls_world *world) {
         atomic_store(&kept->copies.sums[i].step, -1);
     }
     kept->copies_of = kept->summed = -1;
-    kept->place = ls_layout_place(&t->layout, t->rank);
-    t->kept = kept;
-    if (t->device->is_host) {
+    kept->place = ls_layout_place(self->layout, self->rank);
+    self->kept = kept;
+    if (self->device->is_host) {
         const ls_left_places here = {.world = world};
-        LS_TRY(ls_left_list_own(t, world, &here, &kept->own));
-        LS_TRY(ls_left_list_copies(t, world, &here, kept));
-        ls_left_use_journal(t, world);
+        LS_TRY(ls_left_list_own(self, world, &here, &kept->own));
+        LS_TRY(ls_left_list_copies(self, world, &here, kept));
+        ls_left_use_journal(self, world);
         atomic_store(&kept->is_here, true);
-    } else if (ls_device_rescues(t->device)) {
+    } else if (ls_device_rescues(self->device)) {
         ls_world_rescues(world);
     }
-    if (t->device->is_host || ls_device_rescues(t->device)) ls_partition_sum_rest(t->partition);
+    if (self->device->is_host || ls_device_rescues(self->device)) ls_partition_sum_rest(self->partition);
     ls_world_keep(world, kept);
     return LS_OK;
 }
@@ -52,113 +51,89 @@ static void write_numbers(ls_left *kept, const ls_left_numbers *numbers) {
 
 static ls_left_numbers *numbers_of(ls_left *kept) { return &kept->numbers[atomic_load(&kept->written) & 1]; }
 
-static ls_left_numbers numbers_now(const ls_trainer *t) {
-    ls_left_numbers n = {.step = t->step,
-                         .base_step = t->base_step,
-                         .lr_start = t->lr_start,
-                         .updates = t->updates,
-                         .base_samples = t->base_samples,
-                         .last_loss = t->last_loss,
-                         .validation = t->validation,
-                         .scale = t->scale,
-                         .audits = t->guard.audit.counted,
-                         .audited_step = t->guard.audit.clean_step,
-                         .saved_step = -1};
-    ls_noise_save(&t->guard.noise, n.noise);
-    if (t->guard.outlier) ls_outlier_save(t->guard.outlier, n.outlier);
-    return n;
-}
-
-ls_status ls_left_mark(ls_trainer *t) {
-    if (!t->kept || t->device->is_host) return LS_OK;
-    LS_TRY(ls_device_mark(t->device));
-    t->marked = t->updates;
+ls_status ls_left_mark(ls_recover *self, int64_t updates) {
+    if (!self->kept || self->device->is_host) return LS_OK;
+    LS_TRY(ls_device_mark(self->device));
+    self->marked = updates;
     return LS_OK;
 }
 
-ls_status ls_left_begin(ls_trainer *t, const ls_left_numbers *numbers) {
-    if (!t->kept) return LS_OK;
-    if (!t->device->is_host) LS_TRY(ls_trainer_state_written(t)); /* or there would be no sum before the first update */
-    LS_TRY(ls_left_mark(t));
-    ls_left_numbers n = numbers_now(t);
-    if (numbers) {
-        n.saved_step = numbers->saved_step;
-        n.settled = numbers->settled;
-        n.result = numbers->result;
-    } else {
-        n.saved_step = t->step > 0 ? t->step : -1;
-        n.settled = true;
-    }
-    write_numbers(t->kept, &n);
+ls_status ls_left_begin(ls_recover *self, ls_left_numbers now, const ls_left_numbers *taken) {
+    if (!self->kept) return LS_OK;
+    LS_TRY(ls_left_mark(self, now.updates));
+    now.saved_step = taken ? taken->saved_step : now.step > 0 ? now.step : -1;
+    now.settled = !taken || taken->settled;
+    if (taken) now.result = taken->result;
+    write_numbers(self->kept, &now);
     return LS_OK;
 }
 
-void ls_left_note_peak(ls_trainer *t, double flops_s) {
-    if (t->kept) t->kept->peak_flops_s = flops_s;
+void ls_left_note_peak(ls_recover *self, double flops_s) {
+    if (self->kept) self->kept->peak_flops_s = flops_s;
 }
 
-void ls_left_try(ls_trainer *t) {
-    if (t->kept) atomic_store(&t->kept->tried, t->step + 1);
+void ls_left_try(ls_recover *self, int64_t step) {
+    if (self->kept) atomic_store(&self->kept->tried, step);
 }
 
-void ls_left_commit(ls_trainer *t, const ls_step_result *result, const ls_optimizer_update *by) {
-    if (!t->kept) return;
-    ls_left_numbers n = numbers_now(t);
-    n.saved_step = numbers_of(t->kept)->saved_step;
-    n.step++;
-    n.last_loss = result->loss;
-    n.result = *result;
-    n.pending = by != NULL;
-    if (by) n.by = *by;
-    t->journal.number = (uint64_t)t->updates;
-    write_numbers(t->kept, &n);
+void ls_left_commit(ls_recover *self, ls_left_numbers now, const ls_step_result *result,
+                    const ls_optimizer_update *by) {
+    if (!self->kept) return;
+    now.saved_step = numbers_of(self->kept)->saved_step;
+    now.step++;
+    now.last_loss = result->loss;
+    now.result = *result;
+    now.pending = by != NULL;
+    if (by) now.by = *by;
+    self->journal.number = (uint64_t)now.updates;
+    write_numbers(self->kept, &now);
 }
 
-int ls_left_kind_of(const ls_trainer *t, const ls_param *p) {
-    bool sharded = t->layout.zero >= 1 && p->kind != LS_PARAM_VECTOR;
+int ls_left_kind_of(const ls_recover *self, const ls_param *p) {
+    bool sharded = self->layout->zero >= 1 && p->kind != LS_PARAM_VECTOR;
     return (p->split ? LS_LEFT_SPLIT : 0) | (sharded ? LS_LEFT_SHARDED : 0);
 }
 
-/* Writes the sum of the state after a step. If `t` is NULL, only the part of this worker is known. */
-static void write_sum(ls_left_sum sums[2], int64_t step, ls_hash128 part, const ls_trainer *t) {
+/* Writes the sum of the state after a step. If `self` is NULL, only the part of this worker is known. */
+static void write_sum(ls_left_sum sums[2], int64_t step, ls_hash128 part, const ls_recover *self) {
     ls_left_sum *sum = &sums[step & 1];
     atomic_store(&sum->step, -1);
     sum->part = part;
     memset(sum->kind, 0, sizeof sum->kind);
-    for (int i = 0; t && i < ls_model_params(t->model); i++)
-        ls_state_add(&sum->kind[ls_left_kind_of(t, ls_model_param(t->model, i))],
-                     ls_partition_param_sum(t->partition, i));
+    for (int i = 0; self && i < ls_model_params(self->model); i++)
+        ls_state_add(&sum->kind[ls_left_kind_of(self, ls_model_param(self->model, i))],
+                     ls_partition_param_sum(self->partition, i));
     atomic_store(&sum->step, step);
 }
 
-void ls_left_note_damage(ls_trainer *t) {
-    if (t->kept) atomic_store(&t->kept->is_damaged, true);
+void ls_left_note_damage(ls_recover *self) {
+    if (self->kept) atomic_store(&self->kept->is_damaged, true);
 }
 
-ls_status ls_left_stepped(ls_trainer *t) {
+ls_status ls_left_stepped(ls_recover *self, int64_t step) {
     ls_hash128 part;
-    if (!t->kept || !t->device->is_host || !ls_trainer_has_state_hash(t)) return LS_OK;
-    LS_TRY(ls_trainer_state_part(t, &part));
-    write_sum(t->kept->own.sums, t->step, part, t);
-    if (!t->copies) return LS_OK;
-    LS_TRY(ls_copies_part(t, &part));
-    write_sum(t->kept->copies.sums, t->step, part, NULL);
+    if (!self->kept || !self->device->is_host || !ls_partition_sums_state(self->partition)) return LS_OK;
+    LS_TRY(ls_partition_state_part(self->partition, &part, NULL));
+    write_sum(self->kept->own.sums, step, part, self);
+    if (!self->copies) return LS_OK;
+    LS_TRY(ls_copies_part(self, &part));
+    write_sum(self->kept->copies.sums, step, part, NULL);
     return LS_OK;
 }
 
-void ls_left_settle(ls_trainer *t, int64_t saved_step) {
-    if (!t->kept) return;
-    ls_left_numbers n = numbers_now(t), *before = numbers_of(t->kept);
-    n.saved_step = saved_step;
-    n.settled = true;
-    n.pending = before->pending;
-    n.by = before->by;
-    n.result = before->result;
-    write_numbers(t->kept, &n);
+void ls_left_settle(ls_recover *self, ls_left_numbers now, int64_t saved_step) {
+    if (!self->kept) return;
+    const ls_left_numbers *before = numbers_of(self->kept);
+    now.saved_step = saved_step;
+    now.settled = true;
+    now.pending = before->pending;
+    now.by = before->by;
+    now.result = before->result;
+    write_numbers(self->kept, &now);
 }
 
-void ls_left_blame(ls_trainer *t, const ls_wrong *blame) {
-    if (t->kept) t->kept->blame = *blame;
+void ls_left_blame(ls_recover *self, const ls_wrong *blame) {
+    if (self->kept) self->kept->blame = *blame;
 }
 
 ls_wrong ls_left_blamed(const ls_segment *segment) {
@@ -166,8 +141,8 @@ ls_wrong ls_left_blamed(const ls_segment *segment) {
     return kept ? kept->blame : (ls_wrong){.is_found = false};
 }
 
-void ls_left_share(ls_trainer *t, const ls_left_shares *shares) {
-    if (t->kept) t->kept->shares = *shares;
+void ls_left_share(ls_recover *self, const ls_left_shares *shares) {
+    if (self->kept) self->kept->shares = *shares;
 }
 
 ls_left_shares ls_left_shared(const ls_segment *segment) {

@@ -22,7 +22,13 @@
 #define LS_RUN_RECOVER_LEFT_H
 
 #include "comm/attempt.h"
-#include "run/trainer.h"
+#include "optim/loss_scale.h"
+#include "optim/optimizer.h"
+#include "run/guard/event.h"
+#include "run/guard/noise.h"
+#include "run/recover/recover.h"
+#include "run/step/step_result.h"
+#include "run/validation.h"
 
 /* A trainer after a step. */
 typedef struct ls_left_numbers {
@@ -51,38 +57,41 @@ typedef struct ls_left ls_left;
 
 /* ---- of a worker ------------------------------------------------------------------------------------------------- */
 
-/* Lists the trainer's tensors, whose partition exists, in memory of the world. Does nothing without a supervisor. */
-ls_status ls_left_open(ls_trainer *trainer, ls_world *world);
+/* Lists the tensors of the partition in memory of the world. Does nothing without a supervisor. */
+ls_status ls_left_open(ls_recover *self, ls_world *world);
 /* Frees the memory that workers first, first + step, … of the previous attempt left and no worker needs. */
 void ls_left_trim(const ls_segment *before, int first, int step);
-/* Collective: restores the trainer from the state that the previous attempt left. Fails with LS_ERR_INPUT on all
- * workers if the state is incomplete or damaged; the caller then resumes from the newest checkpoint. */
-ls_status ls_left_take(ls_trainer *trainer, ls_world *world, ls_left_numbers *out);
-/* Call when the trainer has its first state, or the one it took over. */
-ls_status ls_left_begin(ls_trainer *trainer, const ls_left_numbers *numbers);
+/* Collective: fills weights and optimizer state from what the previous attempt left, and sets *out to its numbers.
+ * Fails with LS_ERR_INPUT on all workers if the state is incomplete or damaged; the caller then resumes from the newest
+ * checkpoint. */
+ls_status ls_left_take(ls_recover *self, ls_world *world, ls_left_numbers *out);
+/* Sets the optimizer state to 0, so that a run that starts again does not begin with a part of what was taken. */
+void ls_left_forget(ls_recover *self);
+/* Records the first numbers. `taken` NULL: they are not those of a previous attempt. */
+ls_status ls_left_begin(ls_recover *self, ls_left_numbers now, const ls_left_numbers *taken);
 
 /* Keeps the measured rate of the devices for a later attempt with as many workers. */
-void ls_left_note_peak(ls_trainer *trainer, double flops_s);
-/* Records that step t->step + 1 begins. */
-void ls_left_try(ls_trainer *trainer);
-/* Records the decision of the step. `by` NULL: there is no update. */
-void ls_left_commit(ls_trainer *trainer, const ls_step_result *result, const ls_optimizer_update *by);
-/* Records that the step is done, with its part of the hash of the state if there is one (state_hash.h). */
-ls_status ls_left_stepped(ls_trainer *trainer);
-/* Records that the update of a step was launched: the device completes it even if other workers are lost. */
-ls_status ls_left_mark(ls_trainer *trainer);
+void ls_left_note_peak(ls_recover *self, double flops_s);
+/* Records that a step begins, counted from 1. */
+void ls_left_try(ls_recover *self, int64_t step);
+/* Records the decision of a step; `now` has the numbers before it, but counts its update. `by` NULL: there is none. */
+void ls_left_commit(ls_recover *self, ls_left_numbers now, const ls_step_result *result, const ls_optimizer_update *by);
+/* Records that the step is done, with this worker's part of the state hash if there is one (state_hash.h). */
+ls_status ls_left_stepped(ls_recover *self, int64_t step);
+/* Records that the launch of an update is complete: the device finishes it even if other workers are lost. */
+ls_status ls_left_mark(ls_recover *self, int64_t updates);
 /* Copies device memory to the shared segment before this worker leaves. */
-ls_status ls_left_rescue(ls_trainer *trainer, ls_world *world);
+ls_status ls_left_rescue(ls_recover *self, ls_world *world);
 /* Records that evaluation, sample and checkpoint after the last step are done. */
-void ls_left_settle(ls_trainer *trainer, int64_t saved_step);
+void ls_left_settle(ls_recover *self, ls_left_numbers now, int64_t saved_step);
 
 /* Records that the memory of this worker is damaged (the last update skipped a block), so that no part of it is used.
  */
-void ls_left_note_damage(ls_trainer *trainer);
+void ls_left_note_damage(ls_recover *self);
 /* Records why all workers leave: the next attempt excludes the faulty worker. */
-void ls_left_blame(ls_trainer *trainer, const ls_wrong *blame);
+void ls_left_blame(ls_recover *self, const ls_wrong *blame);
 /* Records that all workers leave so that groups are redistributed by speed. */
-void ls_left_share(ls_trainer *trainer, const ls_left_shares *shares);
+void ls_left_share(ls_recover *self, const ls_left_shares *shares);
 
 /* ---- of the supervisor ------------------------------------------------------------------------------------------- */
 

@@ -2,7 +2,6 @@
 #ifndef LS_RUN_RECOVER_LEFT_STATE_H
 #define LS_RUN_RECOVER_LEFT_STATE_H
 
-#include "device/cpu/journal.h"
 #include "run/recover/left.h"
 
 /* Canonical elements first … first + count − 1 of a tensor of a parameter. */
@@ -72,12 +71,12 @@ typedef struct ls_left_places {
     ls_left_range *range; /* NULL: tensors are in the segment themselves */
 } ls_left_places;
 
-/* lists.c: lists the tensors of the trainer, and the copies that it keeps. The memory belongs to the world. */
-ls_status ls_left_list_own(ls_trainer *trainer, ls_world *world, const ls_left_places *places, ls_left_part *part);
-ls_status ls_left_list_copies(ls_trainer *trainer, ls_world *world, const ls_left_places *places, ls_left *kept);
-int ls_left_kind_of(const ls_trainer *trainer, const ls_param *param);
+/* lists.c: lists the tensors of the partition, and the copies that it keeps. The memory belongs to the world. */
+ls_status ls_left_list_own(ls_recover *self, ls_world *world, const ls_left_places *places, ls_left_part *part);
+ls_status ls_left_list_copies(ls_recover *self, ls_world *world, const ls_left_places *places, ls_left *kept);
+int ls_left_kind_of(const ls_recover *self, const ls_param *param);
 /* Starts the journal of updates on a CPU. */
-void ls_left_use_journal(ls_trainer *trainer, const ls_world *world);
+void ls_left_use_journal(ls_recover *self, const ls_world *world);
 
 /* Of worker `local`; NULL: it left nothing. */
 static inline ls_left *ls_left_of(const ls_segment *segment, int local) { return ls_segment_kept(segment, local); }

@@ -20,14 +20,14 @@ typedef bool get_fn(const ls_partition *partition, const ls_param *param, ls_par
 
 /* Lists the pieces of the weight and the moments of parameter i. Returns their number; fills `out` unless it is NULL,
  * as it is for counting. */
-static size_t list_param(const ls_trainer *t, const ls_left_places *places, int i, get_fn *get, ls_left_piece *out) {
-    int tensors = 1 + ls_optimizer_moments(&t->settings.optimizer);
+static size_t list_param(const ls_recover *self, const ls_left_places *places, int i, get_fn *get, ls_left_piece *out) {
+    int tensors = 1 + ls_optimizer_moments(&self->settings->optimizer);
     size_t count = 0;
     for (int k = 0; k < tensors; k++) {
         ls_partition_piece piece;
         const float *memory;
         ls_partition_tensor which = (ls_partition_tensor)(LS_TENSOR_WEIGHT + k);
-        for (int n = 0; get(t->partition, ls_model_param(t->model, i), which, n, &piece, &memory); n++) {
+        for (int n = 0; get(self->partition, ls_model_param(self->model, i), which, n, &piece, &memory); n++) {
             if (piece.count == 0) continue;
             if (out)
                 out[count] = (ls_left_piece){.param = (uint32_t)i,
@@ -41,28 +41,28 @@ static size_t list_param(const ls_trainer *t, const ls_left_places *places, int 
     return count;
 }
 
-static size_t list_reported(const ls_trainer *t, const ls_left_places *places, ls_left_piece *out) {
+static size_t list_reported(const ls_recover *self, const ls_left_places *places, ls_left_piece *out) {
     size_t count = 0;
-    for (int i = 0; i < t->model->nparams; i++)
-        count += list_param(t, places, i, ls_partition_reported_get, out ? out + count : NULL);
+    for (int i = 0; i < self->model->nparams; i++)
+        count += list_param(self, places, i, ls_partition_reported_get, out ? out + count : NULL);
     return count;
 }
 
 /* Lists the elements that this worker updates and another worker reports. */
-static size_t list_shared(const ls_trainer *t, const ls_left_places *places, ls_left_piece *out) {
+static size_t list_shared(const ls_recover *self, const ls_left_places *places, ls_left_piece *out) {
     size_t count = 0;
-    for (int i = 0; i < t->model->nparams; i++) {
-        const ls_param *p = ls_model_param(t->model, i);
+    for (int i = 0; i < self->model->nparams; i++) {
+        const ls_param *p = ls_model_param(self->model, i);
         if (ls_param_range_elems(p->own) > ls_param_range_elems(p->once))
-            count += list_param(t, places, i, ls_partition_own_get, out ? out + count : NULL);
+            count += list_param(self, places, i, ls_partition_own_get, out ? out + count : NULL);
     }
     return count;
 }
 
-static size_t list_copied(const ls_trainer *t, const ls_left_places *places, ls_left_piece *out) {
+static size_t list_copied(const ls_recover *self, const ls_left_places *places, ls_left_piece *out) {
     size_t count = 0;
-    for (size_t i = 0; i < t->copies->count; i++) {
-        const ls_copy *copy = &t->copies->copy[i];
+    for (size_t i = 0; i < self->copies->count; i++) {
+        const ls_copy *copy = &self->copies->copy[i];
         const float *tensor[] = {copy->param.own_w, copy->param.moment[0], copy->param.moment[1]};
         for (uint32_t k = 0; k < 3; k++)
             for (size_t n = 0; tensor[k] && n < copy->pieces; n++, count++)
@@ -76,21 +76,21 @@ static size_t list_copied(const ls_trainer *t, const ls_left_places *places, ls_
     return count;
 }
 
-typedef size_t list_fn(const ls_trainer *t, const ls_left_places *places, ls_left_piece *out);
+typedef size_t list_fn(const ls_recover *self, const ls_left_places *places, ls_left_piece *out);
 
 static uint64_t offset(const ls_world *world, const void *memory) { return ls_segment_offset(&world->segment, memory); }
 
-static ls_status make_list(const ls_trainer *t, ls_world *world, const ls_left_places *places, list_fn *list,
+static ls_status make_list(const ls_recover *self, ls_world *world, const ls_left_places *places, list_fn *list,
                            uint64_t *count, uint64_t *where) {
     void *memory;
-    *count = list(t, places, NULL);
+    *count = list(self, places, NULL);
     LS_TRY(ls_world_alloc(world, (*count + 1) * sizeof(ls_left_piece), &memory));
     *where = offset(world, memory);
-    (void)list(t, places, memory);
+    (void)list(self, places, memory);
     return LS_OK;
 }
 
-static ls_left_tensor tensor_of(const ls_trainer *t, const ls_left_places *places, const ls_param *param) {
+static ls_left_tensor tensor_of(const ls_recover *self, const ls_left_places *places, const ls_param *param) {
     ls_left_tensor tensor = {.w = at(places, param->own_w),
                              .g = at(places, param->own_grad),
                              .moment = {at(places, param->moment[0]), at(places, param->moment[1])},
@@ -101,7 +101,7 @@ static ls_left_tensor tensor_of(const ls_trainer *t, const ls_left_places *place
                              .number = param->number,
                              .decay = param->decay,
                              .running = param->running,
-                             .rounded = param->rounded || (param->own_w16 && t->settings.policy.no_master),
+                             .rounded = param->rounded || (param->own_w16 && self->settings->policy.no_master),
                              .follow = param->follow};
     if (ls_param_range_elems(param->once) == 0) tensor.once_begin = tensor.once_end = 0;
     return tensor;
@@ -115,22 +115,23 @@ static ls_status alloc_journal_cells(ls_world *world, size_t elems, ls_journal_c
     return LS_OK;
 }
 
-static ls_status list_tensors(const ls_trainer *t, ls_world *world, const ls_left_places *places, ls_left_part *part) {
+static ls_status list_tensors(const ls_recover *self, ls_world *world, const ls_left_places *places,
+                              ls_left_part *part) {
     size_t cells = 0, count = 0;
     void *memory;
     ls_journal_cell *cell;
-    for (int i = 0; i < ls_model_params(t->model); i++)
-        cells += ls_journal_cells(ls_param_range_elems(ls_model_param(t->model, i)->own));
+    for (int i = 0; i < ls_model_params(self->model); i++)
+        cells += ls_journal_cells(ls_param_range_elems(ls_model_param(self->model, i)->own));
     LS_TRY(alloc_journal_cells(world, cells + 1, &cell));
-    LS_TRY(ls_world_alloc(world, (size_t)ls_model_params(t->model) * sizeof(ls_left_tensor), &memory));
+    LS_TRY(ls_world_alloc(world, (size_t)ls_model_params(self->model) * sizeof(ls_left_tensor), &memory));
     ls_left_tensor *tensor = memory;
     part->tensors_at = offset(world, tensor);
-    for (int i = 0; i < ls_model_params(t->model); i++) {
-        ls_param *param = ls_model_param(t->model, i);
+    for (int i = 0; i < ls_model_params(self->model); i++) {
+        ls_param *param = ls_model_param(self->model, i);
         size_t own = ls_param_range_elems(param->own);
         if (own == 0) continue;
         param->cells = cell;
-        tensor[count] = tensor_of(t, places, param);
+        tensor[count] = tensor_of(self, places, param);
         tensor[count++].cells = offset(world, cell);
         cell += ls_journal_cells(own);
     }
@@ -138,23 +139,23 @@ static ls_status list_tensors(const ls_trainer *t, ls_world *world, const ls_lef
     return LS_OK;
 }
 
-static ls_status make_slots(const ls_trainer *t, ls_world *world, ls_left_part *part) {
+static ls_status make_slots(const ls_recover *self, ls_world *world, ls_left_part *part) {
     void *memory;
-    LS_TRY(ls_world_alloc(world, (size_t)t->threads * sizeof(ls_journal_slot), &memory));
+    LS_TRY(ls_world_alloc(world, (size_t)self->threads * sizeof(ls_journal_slot), &memory));
     part->slots_at = offset(world, memory);
-    part->slots = (uint64_t)t->threads;
+    part->slots = (uint64_t)self->threads;
     return LS_OK;
 }
 
-ls_status ls_left_list_own(ls_trainer *t, ls_world *world, const ls_left_places *places, ls_left_part *part) {
-    LS_TRY(make_list(t, world, places, list_reported, &part->pieces, &part->pieces_at));
-    LS_TRY(make_list(t, world, places, list_shared, &part->shared, &part->shared_at));
-    LS_TRY(list_tensors(t, world, places, part));
-    return make_slots(t, world, part);
+ls_status ls_left_list_own(ls_recover *self, ls_world *world, const ls_left_places *places, ls_left_part *part) {
+    LS_TRY(make_list(self, world, places, list_reported, &part->pieces, &part->pieces_at));
+    LS_TRY(make_list(self, world, places, list_shared, &part->shared, &part->shared_at));
+    LS_TRY(list_tensors(self, world, places, part));
+    return make_slots(self, world, part);
 }
 
-ls_status ls_left_list_copies(ls_trainer *t, ls_world *world, const ls_left_places *places, ls_left *kept) {
-    const ls_copies *c = t->copies;
+ls_status ls_left_list_copies(ls_recover *self, ls_world *world, const ls_left_places *places, ls_left *kept) {
+    const ls_copies *c = self->copies;
     ls_left_part *part = &kept->copies;
     ls_journal_cell *cell;
     size_t cells = 0;
@@ -162,7 +163,7 @@ ls_status ls_left_list_copies(ls_trainer *t, ls_world *world, const ls_left_plac
     if (!c) return LS_OK;
     for (size_t i = 0; i < c->count; i++) cells += ls_journal_cells(ls_param_range_elems(c->copy[i].param.own));
     LS_TRY(alloc_journal_cells(world, cells + 1, &cell));
-    LS_TRY(make_list(t, world, places, list_copied, &part->pieces, &part->pieces_at));
+    LS_TRY(make_list(self, world, places, list_copied, &part->pieces, &part->pieces_at));
     LS_TRY(ls_world_alloc(world, (c->count + 1) * sizeof(ls_left_tensor), &memory));
     ls_left_tensor *tensor = memory;
     part->tensors_at = offset(world, tensor);
@@ -170,20 +171,20 @@ ls_status ls_left_list_copies(ls_trainer *t, ls_world *world, const ls_left_plac
     for (size_t i = 0; i < c->count; i++) {
         ls_param *param = &c->copy[i].param;
         param->cells = cell;
-        tensor[i] = tensor_of(t, places, param);
+        tensor[i] = tensor_of(self, places, param);
         tensor[i].cells = offset(world, cell);
         cell += ls_journal_cells(ls_param_range_elems(param->own));
     }
     kept->copies_of = c->keeps;
-    return make_slots(t, world, part);
+    return make_slots(self, world, part);
 }
 
-void ls_left_use_journal(ls_trainer *t, const ls_world *world) {
-    const ls_left *kept = t->kept;
-    t->journal =
+void ls_left_use_journal(ls_recover *self, const ls_world *world) {
+    const ls_left *kept = self->kept;
+    self->journal =
         (ls_journal){.slots = (int)kept->own.slots, .slot = ls_segment_at(&world->segment, kept->own.slots_at)};
-    ls_cpu_use_journal(t->device, &t->journal);
-    if (t->copies)
-        t->copies->journal = (ls_journal){.slots = (int)kept->copies.slots,
-                                          .slot = ls_segment_at(&world->segment, kept->copies.slots_at)};
+    ls_cpu_use_journal(self->device, &self->journal);
+    if (self->copies)
+        self->copies->journal = (ls_journal){.slots = (int)kept->copies.slots,
+                                             .slot = ls_segment_at(&world->segment, kept->copies.slots_at)};
 }

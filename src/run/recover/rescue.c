@@ -14,7 +14,7 @@
 #include "run/recover/left_state.h"
 
 typedef struct boat {
-    ls_trainer *trainer;
+    ls_recover *self;
     ls_world *world;
     ls_left_places places;
 } boat;
@@ -24,7 +24,7 @@ static ls_status bring(boat *b, const void *memory, size_t elems) {
     if (!memory || elems == 0) return LS_OK;
     size_t bytes = elems * sizeof(float);
     LS_TRY(ls_world_alloc(b->world, bytes, &here));
-    LS_TRY(ls_device_rescue(b->trainer->device, here, memory, bytes));
+    LS_TRY(ls_device_rescue(b->self->device, here, memory, bytes));
     ls_world_rescuing(b->world);
     b->places.range[b->places.count++] = (ls_left_range){memory, bytes, ls_segment_offset(&b->world->segment, here)};
     return LS_OK;
@@ -39,12 +39,12 @@ static ls_status bring_param(boat *b, const ls_param *p) {
 }
 
 static ls_status bring_all(boat *b) {
-    const ls_trainer *t = b->trainer;
-    size_t params = (size_t)ls_model_params(t->model), copies = t->copies ? t->copies->count : 0;
+    const ls_recover *self = b->self;
+    size_t params = (size_t)ls_model_params(self->model), copies = self->copies ? self->copies->count : 0;
     b->places.range = calloc(4 * (params + copies) + 1, sizeof *b->places.range);
     if (!b->places.range) return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of tensors");
-    for (size_t i = 0; i < params; i++) LS_TRY(bring_param(b, ls_model_param(t->model, (int)i)));
-    for (size_t i = 0; i < copies; i++) LS_TRY(bring_param(b, &t->copies->copy[i].param));
+    for (size_t i = 0; i < params; i++) LS_TRY(bring_param(b, ls_model_param(self->model, (int)i)));
+    for (size_t i = 0; i < copies; i++) LS_TRY(bring_param(b, &self->copies->copy[i].param));
     return LS_OK;
 }
 
@@ -55,35 +55,37 @@ static void note_done(const boat *b, const ls_left_part *part) {
         ls_update_piece piece = {.cells = ls_segment_at(&b->world->segment, tensor[i].cells)};
         for (uint64_t end = 0; end < tensor[i].elems;) {
             end = end + LS_JOURNAL_GRAIN < tensor[i].elems ? end + LS_JOURNAL_GRAIN : tensor[i].elems;
-            ls_journal_note(&piece, end, (uint64_t)b->trainer->marked);
+            ls_journal_note(&piece, end, (uint64_t)b->self->marked);
         }
     }
 }
 
 /* Copies the sums that the update made of its results to shared memory. */
 static ls_status bring_sums(const boat *b) {
-    ls_trainer *t = b->trainer;
-    ls_left *kept = t->kept;
-    size_t count = (size_t)t->model->nparams * LS_PARAM_SUMS;
+    ls_recover *self = b->self;
+    ls_left *kept = self->kept;
+    size_t count = (size_t)self->model->nparams * LS_PARAM_SUMS;
     kept->summed = -1;
-    if (!ls_partition_sums_state(t->partition)) return LS_OK;
+    if (!ls_partition_sums_state(self->partition)) return LS_OK;
     ls_hash128 *sums = calloc(count, sizeof *sums);
     ls_status status = sums ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for the sums of a state");
-    if (status == LS_OK) status = ls_partition_rescue_state(t->partition, sums);
+    if (status == LS_OK) status = ls_partition_rescue_state(self->partition, sums);
     for (size_t i = 0; status == LS_OK && i < count; i++)
-        ls_state_add(&kept->kind_sum[ls_left_kind_of(t, ls_model_param(t->model, (int)(i / LS_PARAM_SUMS)))], sums[i]);
-    if (status == LS_OK && t->copies) status = ls_device_rescue(t->device, sums, t->copies->sums, count * sizeof *sums);
-    for (size_t i = 0; status == LS_OK && t->copies && i < count; i++) ls_state_add(&kept->copies_sum, sums[i]);
-    if (status == LS_OK) kept->summed = t->marked;
+        ls_state_add(&kept->kind_sum[ls_left_kind_of(self, ls_model_param(self->model, (int)(i / LS_PARAM_SUMS)))],
+                     sums[i]);
+    if (status == LS_OK && self->copies)
+        status = ls_device_rescue(self->device, sums, self->copies->sums, count * sizeof *sums);
+    for (size_t i = 0; status == LS_OK && self->copies && i < count; i++) ls_state_add(&kept->copies_sum, sums[i]);
+    if (status == LS_OK) kept->summed = self->marked;
     free(sums);
     return status;
 }
 
 static ls_status rescue(boat *b) {
-    ls_left *kept = b->trainer->kept;
+    ls_left *kept = b->self->kept;
     LS_TRY(bring_all(b));
-    LS_TRY(ls_left_list_own(b->trainer, b->world, &b->places, &kept->own));
-    LS_TRY(ls_left_list_copies(b->trainer, b->world, &b->places, kept));
+    LS_TRY(ls_left_list_own(b->self, b->world, &b->places, &kept->own));
+    LS_TRY(ls_left_list_copies(b->self, b->world, &b->places, kept));
     note_done(b, &kept->own);
     note_done(b, &kept->copies);
     LS_TRY(bring_sums(b));
@@ -91,9 +93,10 @@ static ls_status rescue(boat *b) {
     return LS_OK;
 }
 
-ls_status ls_left_rescue(ls_trainer *t, ls_world *world) {
-    boat b = {.trainer = t, .world = world, .places = {.world = world}};
-    if (!t->kept || t->marked < 0 || atomic_load(&t->kept->is_here) || !ls_device_rescues(t->device)) return LS_OK;
+ls_status ls_left_rescue(ls_recover *self, ls_world *world) {
+    boat b = {.self = self, .world = world, .places = {.world = world}};
+    if (!self->kept || self->marked < 0 || atomic_load(&self->kept->is_here) || !ls_device_rescues(self->device))
+        return LS_OK;
     ls_status status = rescue(&b);
     free(b.places.range);
     return status;

@@ -12,7 +12,6 @@
 #include "parallel/partition/state_sum.h"
 #include "run/agree.h"
 #include "run/recover/left_state.h"
-#include "run/state_hash.h"
 
 /* Where the state is read from. */
 typedef struct sources {
@@ -64,25 +63,25 @@ static void put_back(const ls_segment *segment, const ls_left_part *part, uint64
 }
 
 /* Completes the interrupted update for elements begin … end − 1, from where their journal cells end. */
-static ls_status finish_tensor(ls_trainer *t, ls_device *device, const ls_segment *segment,
+static ls_status finish_tensor(ls_recover *self, ls_device *device, const ls_segment *segment,
                                const ls_left_tensor *tensor, const ls_left_numbers *n, uint64_t begin, uint64_t end) {
     ls_param param = param_of(segment, tensor);
     for (uint64_t g = begin / LS_JOURNAL_GRAIN; g * LS_JOURNAL_GRAIN < end; g++) {
         uint64_t grain = g * LS_JOURNAL_GRAIN, to = grain + LS_JOURNAL_GRAIN;
         uint64_t from = grain + ls_journal_done(param.cells, g, (uint64_t)n->updates);
         if (to > tensor->elems) to = tensor->elems;
-        if (from < to) LS_TRY(ls_optimizer_run(&n->by, device, &t->settings.policy, &param, from, to - from));
+        if (from < to) LS_TRY(ls_optimizer_run(&n->by, device, &self->settings->policy, &param, from, to - from));
         ls_fault_point(LS_POINT_FINISH);
     }
     if (!tensor->rounded || begin == end) return LS_OK;
     float *w = param.own_w + begin; /* rounding twice is rounding once */
-    return device->ops->round(device, &(ls_round_call){w, w, t->settings.policy.act, end - begin});
+    return device->ops->round(device, &(ls_round_call){w, w, self->settings->policy.act, end - begin});
 }
 
 /* Completes an interrupted update of one old worker. First restores the elements in its journal slots; then one slot
  * suffices, because the grains are updated one after another. `whole`: also completes elements that another worker
  * reports. */
-static ls_status finish_interrupted_update(ls_trainer *t, ls_device *device, const ls_segment *segment,
+static ls_status finish_interrupted_update(ls_recover *self, ls_device *device, const ls_segment *segment,
                                            const ls_left_part *part, const ls_left_numbers *n, bool whole) {
     const ls_left_tensor *tensor = ls_segment_at(segment, part->tensors_at);
     ls_journal journal = {.number = (uint64_t)n->updates, .slots = 1, .slot = ls_segment_at(segment, part->slots_at)};
@@ -90,34 +89,35 @@ static ls_status finish_interrupted_update(ls_trainer *t, ls_device *device, con
     put_back(segment, part, journal.number);
     ls_cpu_use_journal(device, &journal);
     for (uint64_t i = 0; i < part->tensors && status == LS_OK; i++)
-        status = finish_tensor(t, device, segment, &tensor[i], n, whole ? 0 : tensor[i].once_begin,
+        status = finish_tensor(self, device, segment, &tensor[i], n, whole ? 0 : tensor[i].once_begin,
                                whole ? tensor[i].elems : tensor[i].once_end);
-    ls_cpu_use_journal(device, &t->journal);
+    ls_cpu_use_journal(device, &self->journal);
     return status;
 }
 
 /* Completes the updates of the old workers, which are divided among the new ones. Copies are completed where they
  * replace a lost worker, and where only a comparison with them can verify the state. */
-static ls_status finish_on(ls_trainer *t, ls_device *device, const sources *from) {
+static ls_status finish_on(ls_recover *self, ls_device *device, const sources *from) {
     const ls_left_numbers *n = &from->numbers;
-    int size = t->world ? ls_world_size(t->world) : 1;
-    for (int l = t->rank; l < from->segment->workers; l += size) {
+    int size = self->world ? ls_world_size(self->world) : 1;
+    for (int l = self->rank; l < from->segment->workers; l += size) {
         const ls_left *kept = ls_left_of(from->segment, l);
         if (from->gone[l]) continue;
-        LS_TRY(finish_interrupted_update(t, device, from->segment, &kept->own, n, from->any_gone));
-        if (kept->copies_of >= 0) LS_TRY(finish_interrupted_update(t, device, from->segment, &kept->copies, n, true));
+        LS_TRY(finish_interrupted_update(self, device, from->segment, &kept->own, n, from->any_gone));
+        if (kept->copies_of >= 0)
+            LS_TRY(finish_interrupted_update(self, device, from->segment, &kept->copies, n, true));
     }
     return LS_OK;
 }
 
 /* Completes pending updates. A CPU does so for any device, because the state is in shared memory and a CPU gives the
  * same bits. */
-static ls_status finish_all(ls_trainer *t, const sources *from) {
+static ls_status finish_all(ls_recover *self, const sources *from) {
     ls_device *cpu;
     if (!from->numbers.pending) return LS_OK;
-    if (t->device->is_host) return finish_on(t, t->device, from);
-    LS_TRY(ls_device_open_cpu(t->threads, NULL, NULL, &cpu));
-    ls_status status = finish_on(t, cpu, from);
+    if (self->device->is_host) return finish_on(self, self->device, from);
+    LS_TRY(ls_device_open_cpu(self->threads, NULL, NULL, &cpu));
+    ls_status status = finish_on(self, cpu, from);
     ls_device_destroy(cpu);
     return status;
 }
@@ -195,52 +195,35 @@ static ls_status fail_missing(const sources *from, const ls_param *param, size_t
     return ls_fail(LS_ERR_INPUT, "no worker saved element %zu of %s", element, param->name);
 }
 
-static ls_status take_piece(ls_trainer *t, const sources *from, int i, int k, ls_partition_piece want) {
-    const ls_param *param = ls_model_param(t->model, i);
+static ls_status take_piece(ls_recover *self, const sources *from, int i, int k, ls_partition_piece want) {
+    const ls_param *param = ls_model_param(self->model, i);
     while (want.count > 0) {
         const ls_left_piece *p = find_piece(from, (uint32_t)i, (uint32_t)k, want.first);
         if (!p) return fail_missing(from, param, want.first);
         size_t skip = want.first - p->first, count = p->count - skip;
         if (count > want.count) count = want.count;
         const float *elems = (const float *)ls_segment_at(from->segment, p->at) + skip;
-        LS_TRY(ls_partition_write(t->partition, param, (ls_partition_tensor)(LS_TENSOR_WEIGHT + k), want.first, count,
-                                  elems));
+        LS_TRY(ls_partition_write(self->partition, param, (ls_partition_tensor)(LS_TENSOR_WEIGHT + k), want.first,
+                                  count, elems));
         want.first += count;
         want.count -= count;
     }
     return LS_OK;
 }
 
-static ls_status take_tensors(ls_trainer *t, const sources *from) {
-    int tensors = 1 + ls_optimizer_moments(&t->settings.optimizer);
-    for (int i = 0; i < t->model->nparams; i++) {
+static ls_status take_tensors(ls_recover *self, const sources *from) {
+    int tensors = 1 + ls_optimizer_moments(&self->settings->optimizer);
+    for (int i = 0; i < self->model->nparams; i++) {
         ls_fault_point(LS_POINT_ADOPT);
         for (int k = 0; k < tensors; k++) {
             ls_partition_piece want;
-            const ls_param *param = ls_model_param(t->model, i);
+            const ls_param *param = ls_model_param(self->model, i);
             ls_partition_tensor which = (ls_partition_tensor)(LS_TENSOR_WEIGHT + k);
-            for (int n = 0; ls_partition_piece_get(t->partition, param, which, n, &want); n++)
-                LS_TRY(take_piece(t, from, i, k, want));
+            for (int n = 0; ls_partition_piece_get(self->partition, param, which, n, &want); n++)
+                LS_TRY(take_piece(self, from, i, k, want));
         }
     }
     return LS_OK;
-}
-
-/* ---- numbers ----------------------------------------------------------------------------------------------------- */
-
-static ls_status take_numbers(ls_trainer *t, const ls_left_numbers *n) {
-    t->step = n->step;
-    t->base_step = n->base_step;
-    t->lr_start = n->lr_start;
-    t->updates = n->updates;
-    t->base_samples = n->base_samples;
-    t->last_loss = n->last_loss;
-    t->validation = n->validation;
-    t->scale = n->scale;
-    t->guard.audit.counted = n->audits;
-    t->guard.audit.clean_step = n->audited_step;
-    LS_TRY(ls_noise_restore(&t->guard.noise, n->noise));
-    return t->guard.outlier ? ls_outlier_restore(t->guard.outlier, n->outlier) : LS_OK;
 }
 
 /* ---- admission --------------------------------------------------------------------------------------------------- */
@@ -328,13 +311,13 @@ static bool is_damaged(const ls_segment *segment, const ls_left_part *part, int6
 }
 
 /* Finds workers whose memory differs from its recorded sums while another worker has the same tensors. Collective. */
-static ls_status find_damaged(ls_trainer *t, sources *from, bool *found) {
+static ls_status find_damaged(ls_recover *self, sources *from, bool *found) {
     int64_t damaged[LS_WORKERS_MAX] = {0};
-    int size = t->world ? ls_world_size(t->world) : 1, workers = from->segment->workers;
-    for (int l = t->rank; l < workers; l += size)
+    int size = self->world ? ls_world_size(self->world) : 1, workers = from->segment->workers;
+    for (int l = self->rank; l < workers; l += size)
         damaged[l] =
             !from->gone[l] && is_damaged(from->segment, &ls_left_of(from->segment, l)->own, from->numbers.step);
-    LS_TRY(ls_partition_sum(t->partition, damaged, (size_t)workers));
+    LS_TRY(ls_partition_sum(self->partition, damaged, (size_t)workers));
     *found = false;
     for (int l = 0; l < workers; l++) {
         if (damaged[l] == 0) continue;
@@ -366,16 +349,16 @@ static bool are_same(const ls_segment *segment, const ls_left_part *own, const l
 
 /* If no worker has recorded the sum, because the update was completed afterwards: compares copies with their originals.
  * Collective. */
-static ls_status compare_copies(ls_trainer *t, sources *from) {
+static ls_status compare_copies(ls_recover *self, sources *from) {
     int64_t other = 0;
-    int size = t->world ? ls_world_size(t->world) : 1;
-    for (int l = t->rank; l < from->segment->workers; l += size) {
+    int size = self->world ? ls_world_size(self->world) : 1;
+    for (int l = self->rank; l < from->segment->workers; l += size) {
         const ls_left *kept = ls_left_of(from->segment, l);
         int64_t of = from->gone[l] ? -1 : kept->copies_of;
         if (of < 0 || from->gone[of]) continue;
         other += !are_same(from->segment, &ls_left_of(from->segment, (int)of)->own, &kept->copies);
     }
-    LS_TRY(ls_partition_sum(t->partition, &other, 1));
+    LS_TRY(ls_partition_sum(self->partition, &other, 1));
     from->refused = other > 0;
     if (!from->refused) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "the state that workers saved after step %lld differs from its copies",
@@ -383,17 +366,18 @@ static ls_status compare_copies(ls_trainer *t, sources *from) {
 }
 
 /* Accepts the state if its hash is the recorded one. After damage was found, a hash is required. */
-static ls_status admit(ls_trainer *t, sources *from) {
+static ls_status admit(ls_recover *self, sources *from) {
     ls_hash128 recorded, part;
     ls_wrong blame = ls_left_blamed(from->segment);
-    bool is_known = ls_trainer_has_state_hash(t) && (find_sum(from, &recorded) || find_others_sum(from, &recorded) ||
-                                                     find_brought_sum(from, &recorded));
+    bool is_known =
+        ls_partition_sums_state(self->partition) &&
+        (find_sum(from, &recorded) || find_others_sum(from, &recorded) || find_brought_sum(from, &recorded));
     if (!is_known && blame.is_found && blame.event.kind == LS_EVENT_STATE)
         return ls_fail(LS_ERR_INPUT, "there is no hash of the state after step %lld", (long long)from->numbers.step);
-    if (!is_known) return compare_copies(t, from);
-    LS_TRY(ls_partition_state_now(t->partition, &part, NULL));
+    if (!is_known) return compare_copies(self, from);
+    LS_TRY(ls_partition_state_now(self->partition, &part, NULL));
     int64_t words[2] = {(int64_t)part.lo, (int64_t)part.hi};
-    LS_TRY(ls_partition_sum(t->partition, words, 2));
+    LS_TRY(ls_partition_sum(self->partition, words, 2));
     from->refused = (uint64_t)words[0] != recorded.lo || (uint64_t)words[1] != recorded.hi;
     if (!from->refused) return LS_OK;
     return ls_fail(LS_ERR_INPUT,
@@ -404,7 +388,7 @@ static ls_status admit(ls_trainer *t, sources *from) {
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
 /* Lets tests corrupt the state that workers left (LS_FAULT_*); ls_fault_spoil is NULL outside tests. */
-static void let_spoil_left(const ls_trainer *t, const sources *from) {
+static void let_spoil_left(const ls_recover *self, const sources *from) {
     for (int l = 0; ls_fault_spoil && l < from->segment->workers; l++) {
         const ls_left *kept = ls_left_of(from->segment, l);
         const ls_left_tensor *tensor = from->gone[l] ? NULL : ls_segment_at(from->segment, kept->own.tensors_at);
@@ -412,17 +396,17 @@ static void let_spoil_left(const ls_trainer *t, const sources *from) {
             const ls_left_tensor *at = &tensor[i];
             if (at->once_end == at->once_begin) continue;
             float *w = (float *)ls_segment_at(from->segment, at->w) + at->once_begin;
-            ls_fault_at(NULL, LS_FAULT_LEFT, ls_model_param(t->model, (int)at->number)->name, l, w,
+            ls_fault_at(NULL, LS_FAULT_LEFT, ls_model_param(self->model, (int)at->number)->name, l, w,
                         at->once_end - at->once_begin, sizeof *w);
         }
     }
 }
 
-static void let_spoil_taken(const ls_trainer *t) {
-    for (int i = 0; ls_fault_spoil && i < t->model->nparams; i++) {
-        const ls_param *p = ls_model_param(t->model, i);
+static void let_spoil_taken(const ls_recover *self) {
+    for (int i = 0; ls_fault_spoil && i < self->model->nparams; i++) {
+        const ls_param *p = ls_model_param(self->model, i);
         size_t own = ls_param_range_elems(p->own);
-        if (own > 0) ls_fault_at(t->device, LS_FAULT_TAKEN, p->name, -1, p->own_w, own, sizeof(float));
+        if (own > 0) ls_fault_at(self->device, LS_FAULT_TAKEN, p->name, -1, p->own_w, own, sizeof(float));
     }
 }
 
@@ -445,12 +429,11 @@ static ls_status find_left_parts(const ls_segment *segment, sources *from) {
     return ls_fail(LS_ERR_INPUT, "the previous workers saved no tensors: these were in device memory");
 }
 
-/* Clears the state that was taken over, so that a run that starts again has optimizer state of zero. */
-static void forget(ls_trainer *t) {
-    for (int i = 0; i < ls_model_params(t->model); i++) {
-        const ls_param *p = ls_model_param(t->model, i);
+void ls_left_forget(ls_recover *self) {
+    for (int i = 0; i < ls_model_params(self->model); i++) {
+        const ls_param *p = ls_model_param(self->model, i);
         for (int m = 0; m < 2 && p->moment[m]; m++)
-            (void)ls_device_fill(t->device, p->moment[m], 0, ls_param_range_elems(p->own) * sizeof(float));
+            (void)ls_device_fill(self->device, p->moment[m], 0, ls_param_range_elems(p->own) * sizeof(float));
     }
 }
 
@@ -461,37 +444,37 @@ static void warn_lost_memory(const sources *from) {
                         from->damaged[l] ? "was damaged" : "is lost");
 }
 
-static ls_status take_once(ls_trainer *t, sources *from) {
-    LS_TRY(ls_agree(t->world, list_pieces(from)));
-    LS_TRY(ls_agree(t->world, finish_all(t, from)));
-    LS_TRY(ls_agree(t->world, take_tensors(t, from)));
-    LS_TRY(ls_partition_settle(t->partition));
-    let_spoil_taken(t);
+static ls_status take_once(ls_recover *self, sources *from) {
+    LS_TRY(ls_agree(self->world, list_pieces(from)));
+    LS_TRY(ls_agree(self->world, finish_all(self, from)));
+    LS_TRY(ls_agree(self->world, take_tensors(self, from)));
+    LS_TRY(ls_partition_settle(self->partition));
+    let_spoil_taken(self);
     from->refused = false;
-    return admit(t, from);
+    return admit(self, from);
 }
 
-static ls_status take_over_state(ls_trainer *t, ls_world *world, sources *from) {
+static ls_status take_over_state(ls_recover *self, ls_world *world, sources *from) {
     bool found = false;
-    LS_TRY(ls_agree(t->world, find_left_parts(&ls_world_attempt(world)->before, from)));
+    LS_TRY(ls_agree(self->world, find_left_parts(&ls_world_attempt(world)->before, from)));
     ls_fault_step = from->numbers.step;
-    if (t->rank == 0) let_spoil_left(t, from);
-    ls_status status = take_once(t, from);
+    if (self->rank == 0) let_spoil_left(self, from);
+    ls_status status = take_once(self, from);
     if (!from->refused) return status;
     char why[LS_MESSAGE_MAX];
     snprintf(why, sizeof why, "%s", ls_status_message());
-    LS_TRY(find_damaged(t, from, &found));
-    return found ? take_once(t, from) : ls_fail(status, "%s", why);
+    LS_TRY(find_damaged(self, from, &found));
+    return found ? take_once(self, from) : ls_fail(status, "%s", why);
 }
 
-ls_status ls_left_take(ls_trainer *t, ls_world *world, ls_left_numbers *out) {
+ls_status ls_left_take(ls_recover *self, ls_world *world, ls_left_numbers *out) {
     const ls_segment *segment = &ls_world_attempt(world)->before;
     sources *from = calloc(1, sizeof *from);
-    LS_TRY(ls_agree(t->world, from ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a state to be taken over")));
-    ls_status status = take_over_state(t, world, from);
-    if (status == LS_OK) status = ls_agree(t->world, take_numbers(t, &from->numbers));
-    if (status == LS_OK && t->rank == 0) warn_lost_memory(from);
-    if (status != LS_OK) forget(t);
+    LS_TRY(
+        ls_agree(self->world, from ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a state to be taken over")));
+    ls_status status = take_over_state(self, world, from);
+    if (status == LS_OK && self->rank == 0) warn_lost_memory(from);
+    if (status != LS_OK) ls_left_forget(self);
     *out = from->numbers;
     const ls_left *first = ls_left_of(segment, 0);
     out->peak_flops_s = first && segment->workers == ls_world_size(world) ? first->peak_flops_s : 0;
