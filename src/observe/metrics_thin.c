@@ -1,7 +1,8 @@
 /* metrics_thin.c: files of metrics that were set aside, with fewer steps.
  *
- * A line is looked at by its first two members, which metrics.h and run/loop_record.c write in this order: {"step":N,"loss":…
- * A line that does not look so stays, also if it is damaged, and lines that stay are copied byte for byte. */
+ * A line is looked at by its first two members, which metrics.h and run/loop_record.c write in this order:
+ * {"step":N,"loss":… A line that does not look so stays, also if it is damaged, and lines that stay are copied byte for
+ * byte. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -41,7 +41,7 @@ ls_status ls_dry_reserve(const ls_settings *settings, ls_partition_setup *setup)
 /* The same for a partition without training that evaluates setup->B sequences at a time, or generates. */
 ls_status ls_dry_reserve_forward(const ls_shape *shape, int slices, const char *device, bool generates,
                                  ls_partition_setup *setup);
-/* The actions of a step without data, and the update that follows them, on a device that computes nothing. */
+/* Return a feed without data, and run the update of a step, on a device that computes nothing. */
 ls_partition_feed ls_dry_feed(void);
 ls_status ls_dry_update(const ls_settings *settings, ls_partition *partition, ls_device *device);
 /* Measures the worker of `rank`, except its traffic. */
@@ -49,7 +49,7 @@ ls_status ls_dry_measure(const ls_settings *settings, const ls_layout *layout, i
 /* Chooses the micro-batch if the layout leaves it open. Call ls_dry_free() also after a failure. */
 ls_status ls_dry_run_make(const ls_settings *settings, const ls_layout *layout, ls_dry_run *out);
 void ls_dry_free(ls_dry_run *dry);
-/* The share of all stages' time that is bubble. */
+/* Returns the fraction of all stages' time that is bubble. */
 double ls_dry_bubble(const ls_dry_run *dry);
 
 /* The type of one kind of number, and why. The texts are constants. */

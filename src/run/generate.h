@@ -1,4 +1,5 @@
-/* generate.h: text from a model, token by token.
+/* generate.h: generates text with a model, token by token. Collective: all workers of the partition call it alike, from
+ * one thread each, and every worker gets every token.
  *
  * Each token is drawn from the logits of the last position, on the host, in double: scaled by the temperature, cut to
  * the top-k largest and to the smallest set whose probability reaches top-p. The draw is a function of the seed and the
@@ -24,15 +25,17 @@ typedef struct ls_generate_options {
     const ls_tokenizer *tokenizer; /* only ids that have text there are drawn; borrowed; NULL: all */
 } ls_generate_options;
 
-/* Gets each token as it comes; sets *stop to end. The id is −1 if a logit is not finite: then the model has no next
- * token. */
+/* Callback for each token; sets *stop to end the generation. The id is −1 if a logit is not finite: then the model has
+ * no next token. */
 typedef ls_status (*ls_generate_sink)(void *ctx, int32_t id, bool *stop);
 
-/* `T` is the number of positions of the partition. The prompt has at least one token; only its last T are used. */
+/* Generates up to max_tokens tokens after the prompt. `T` is the number of positions of the partition. The prompt has
+ * at least one token; only its last T are used. */
 ls_status ls_generate(ls_partition *partition, size_t T, const ls_generate_options *options, const int32_t *prompt,
                       size_t prompt_tokens, ls_generate_sink sink, void *ctx);
 
-/* One draw, for tests: `position` names it. `scratch` has room for V entries. −1: a logit is not finite. */
+/* Draws one token, for tests: `position` selects the random number, `scratch` has room for V entries. Returns −1 if a
+ * logit is not finite. */
 typedef struct ls_choice {
     float logit;
     int32_t id;

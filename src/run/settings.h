@@ -27,20 +27,20 @@ typedef struct ls_settings {
     ls_optimizer optimizer;
     ls_policy policy;
     ls_loss_scale_settings loss_scale; /* of fp16; otherwise constant and 1 */
-    double val_fraction; /* of the data, held out at its end where there is no validation data of its own */
+    double val_fraction;               /* of the data, held out at its end if there is no --val-data */
     /* --save-every */
-    int64_t save_every;  /* steps; 0: none of them */
-    double save_every_s; /* of time; 0: none */
-    bool save_auto;      /* that is for the first one alone; then by what it cost and --mtbf */
+    int64_t save_every;  /* interval in steps; 0: none */
+    double save_every_s; /* interval in seconds; 0: none */
+    bool save_auto;      /* save_every_s is for the first save; later intervals follow from its cost and --mtbf */
 } ls_settings;
 
-/* `shape` is that of --model. Errors name the option. */
+/* Resolves all options for the shape of --model. Fails with LS_ERR_INPUT, naming the option. */
 ls_status ls_settings_resolve(const ls_options *options, const ls_shape *shape, ls_settings *out);
 
-/* Whether the user asked for outlier detection, which may then cost memory and time. */
+/* Returns whether the user asked for outlier detection, which may then cost memory and time. */
 static inline bool ls_settings_wants_outliers(const ls_settings *s) { return s->options.on_outlier > LS_OUTLIER_AUTO; }
 
-/* Whether norms of single groups are needed. */
+/* Returns whether norms of single groups are needed. */
 static inline bool ls_settings_watch_groups(const ls_settings *s) {
     return s->options.numerics > 0 || ls_settings_wants_outliers(s) || s->options.audit > 0;
 }
@@ -50,13 +50,13 @@ ls_status ls_settings_precision(const ls_options *options, ls_policy *out);
 
 enum { LS_SETTINGS_LR_TEXT_MAX = 160 };
 
-/* "0.1 × 4 (linear, batch 1024 / 256) = 0.4"; "" where nothing is scaled. */
+/* Formats a scaled rate: "0.1 × 4 (linear, batch 1024 / 256) = 0.4"; "" if it is not scaled. */
 void ls_settings_lr_text(const ls_settings *settings, char text[LS_SETTINGS_LR_TEXT_MAX]);
-/* Whether the rate was raised with the batch and there is no warm-up to it. */
+/* Returns whether the rate was raised with the batch, but has no warm-up. */
 bool ls_settings_lr_is_sudden(const ls_settings *settings);
 
-/* The fields of the identity that follow from the settings; data, tokenizer and start are added by the trainer.
- * Values are those that came out: a rate that was scaled to 0.4 is the same experiment as --lr 0.4. */
+/* Adds the fields of the identity that follow from the settings. The caller adds data, tokenizer and start. Values are
+ * the resolved ones: a rate that was scaled to 0.4 is the same experiment as --lr 0.4. */
 ls_status ls_settings_identity(const ls_settings *settings, ls_identity *identity);
 
 #endif

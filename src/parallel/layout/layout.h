@@ -1,9 +1,10 @@
-/* layout.h: which worker does what: the plain struct that a plan writes and a run reads.
+/* layout.h: the division of a training run among workers: the plain struct that the planner writes and a run reads.
+ * Every function here is local and gives the same result on all workers.
  *
- * Nothing in it changes a bit of the result. Workers form a mesh dp × tp × pp; rank = tp + TP·(dp + DP·pp).
+ * No member changes a bit of the result. Workers form a mesh dp × tp × pp; rank = tp + TP·(dp + DP·pp).
  *
- *   dp   replica d has share[d] of the G gradient groups: with zero < 2 the groups behind those of the replicas before
- *        it; with zero ≥ 2 groups go round: one to each replica that has not got its share yet, again and again
+ *   dp   replica d has share[d] of the G gradient groups: with zero < 2 contiguous ones; with zero ≥ 2 replicas
+ *        take one group each in turn, until each has its share
  *   tp   worker t of a TP group has slices t·S/tp … (t+1)·S/tp − 1 of every layer
  *   pp   stage s has chunks s, s + pp, … ; chunk g is blocks chunk_first[g] … chunk_first[g+1] − 1 */
 #ifndef LS_PARALLEL_LAYOUT_LAYOUT_H
@@ -28,13 +29,13 @@ typedef struct ls_layout {
     int chunk_first[LS_CHUNKS_MAX + 1];
 } ls_layout;
 
-/* What a user asked for. */
+/* The options of a layout as the user gave them. */
 typedef struct ls_layout_request {
     ls_knobs knobs;
     unsigned given;       /* bits 1 << LS_KNOB_…; the other knobs are neutral */
-    int workers;          /* without dp: what tp and pp leave of them is dp; 0: nothing was said */
+    int workers;          /* without dp, dp is workers / (tp · pp); 0: not given */
     const char *launcher; /* the program that started that many workers; NULL: none yet */
-    const char *shares;   /* "3,2,2"; NULL: nothing was said, as for stages */
+    const char *shares;   /* "3,2,2"; NULL: not given, as for stages */
     const double *speeds; /* of the replicas, measured, for shares "auto" (NULL then: equal) */
     const char *stages;   /* how blocks are divided: "cost", "count", or the blocks of each chunk: "5,4,4" */
     double memory_bytes;  /* of a chip that a plan may use; 0: all of it */
@@ -49,7 +50,7 @@ static inline bool ls_knob_is_given(const ls_layout_request *request, ls_knob kn
 void ls_knob_give(ls_layout_request *request, ls_knob knob, double value);
 void ls_knob_leave_open(ls_layout_request *request, ls_knob knob);
 
-/* What is trained, as far as a layout must fit it. */
+/* The training task, as far as a layout must fit it. */
 typedef struct ls_layout_task {
     const ls_model *model; /* shapes and costs; its slices are S */
     size_t B, T;
@@ -60,17 +61,17 @@ typedef struct ls_layout_task {
     bool bn_sync;         /* batch norm is that of the whole batch: a row's share is one micro-batch */
 } ls_layout_task;
 
-/* Sequences of the row that has most. */
+/* Returns the number of sequences of the replica that has most. */
 size_t ls_layout_largest_share(const ls_layout *layout, size_t B, int G);
-/* Classes of saved activations that stay from forward to backward (LS_SAVE_*); the others are recomputed. */
+/* Returns the classes of activations that are kept from forward to backward (LS_SAVE_*); the others are recomputed. */
 unsigned ls_layout_kept_parts(const ls_layout *layout);
 static inline int ls_layout_workers(const ls_layout *layout) { return layout->dp * layout->tp * layout->pp; }
 static inline int ls_layout_chunks(const ls_layout *layout) { return layout->pp * layout->virtual_stages; }
 
-/* One worker with everything, micro-batches of `micro` sequences. */
+/* Returns the layout of one worker, with micro-batches of `micro` sequences. */
 ls_layout ls_layout_one(const ls_layout_task *task, size_t micro);
-/* From a request to a layout. `request->workers` alone means dp; dp·tp·pp must be the workers where both are given.
- * What cannot be is refused with LS_ERR_INPUT, naming the option and the nearest legal value (dp ≤ G, tp divides S, pp
+/* Makes the layout of a request. dp·tp·pp must equal request->workers if both are given. Fails with LS_ERR_INPUT for an
+ * illegal layout, and names the option and the nearest legal value (dp ≤ G, tp divides S, pp
  * ≤ blocks, pp·virtual stages ≤ blocks, shares that sum to G, micro ≤ B, sequence parallel with tp > 1 and T ≥ tp,
  * virtual stages only for interleaved …), and so are knobs that other programs alone have. Defaults: zero 1 where dp >
  * 1, else 0; schedule 1f1b, with virtual stages interleaved, and interleaved has 2 of them; stages by cost; recompute
@@ -78,19 +79,20 @@ ls_layout ls_layout_one(const ls_layout_task *task, size_t micro);
  *
  * Shares: replica d has ⌊(d+1)G/dp⌋ − ⌊dG/dp⌋ groups; with speeds, those that let the slowest replica end first. */
 ls_status ls_layout_make(const ls_layout_request *request, const ls_layout_task *task, ls_layout *out);
-/* n groups among `rows`, each ≥ 1, so that the largest share[d] / speed[d] is least; ties go to earlier rows. */
+/* Divides n groups among `rows`, each ≥ 1, so that the largest share[d] / speed[d] is least; ties go to earlier rows.
+ */
 void ls_layout_share_by_speed(const double *speeds, int rows, int n, int *share);
-/* Rules by which n blocks go to `chunks` ≤ n chunks, run by run; chunk c has first[c] … first[c + 1] − 1. A run is made
- * by one of the first two; the planner predicts other programs with the third. cost: of each block; for the third of
- * the first block, of a layer and of the last block. LS_ERR_RESOURCE alone, of the first. */
+/* Rules that divide n blocks into `chunks` ≤ n contiguous chunks; chunk c has blocks first[c] … first[c + 1] − 1. A run
+ * uses one of the first two; the planner predicts other programs with the third. `cost` is that of each block; for the
+ * third, of the first block, of a layer and of the last block. Only the first can fail, with LS_ERR_RESOURCE. */
 typedef enum ls_divide {
     LS_DIVIDE_COST, /* the costliest chunk costs least, then the sum of squares is least, then earlier ones have more */
     LS_DIVIDE_COUNT, /* as equal numbers as possible, more in earlier chunks */
-    LS_DIVIDE_LAYERS /* equal numbers of layers, which cost the same; those left over go, one by one, to the chunk that
-                        then has least to do. Embedding and head are not counted */
+    LS_DIVIDE_LAYERS /* equal numbers of layers, which cost the same; each layer left over goes to the chunk with the
+                        lowest cost then. Embedding and head are not counted */
 } ls_divide;
 ls_status ls_layout_divide(ls_divide rule, const double *cost, int n, int chunks, int *first);
-/* Whether it fits the task; the same messages. */
+/* Checks that a layout fits the task. Fails as ls_layout_make() does. */
 ls_status ls_layout_check(const ls_layout *layout, const ls_layout_task *task);
 
 /* Places in the mesh. */
@@ -104,21 +106,20 @@ static inline int ls_layout_rank(const ls_layout *layout, ls_place_in_layout pla
     return place.tp + layout->tp * (place.dp + layout->dp * place.pp);
 }
 
-/* "dp 2 × tp 2 × pp 1, zero 1, …": one line, for people; what is as usual is left out. */
+/* Formats a layout in one line: "dp 2 × tp 2 × pp 1, zero 1, …". Leaves out knobs at their defaults. */
 void ls_layout_text(const ls_layout *layout, char *text, size_t room);
-/* The blocks of each chunk, "5,4,4", cut off where there is no more room. */
+/* Formats the number of blocks of each chunk, "5,4,4", truncated to `room`. */
 void ls_layout_blocks_text(const int *chunk_first, int chunks, char *text, size_t room);
-/* "3,2,2", cut off like that. */
+/* Formats a list, "3,2,2", truncated to `room`. */
 void ls_layout_list_text(const int *numbers, int count, char *text, size_t room);
-/* For --layout FILE (YAML or JSON with the names of the flags) and for the run directory. From JSON to the request that
- * gives it; unknown members are refused. Strings in the request point into `json`. */
+/* Convert to and from JSON with the names of the flags, for --layout FILE and for the run directory. Reading gives a
+ * request, whose strings point into `json`; unknown members are LS_ERR_INPUT, named with `where`. */
 json_t *ls_layout_to_json(const ls_layout *layout); /* NULL: no memory */
 ls_status ls_layout_request_from_json(const char *where, const json_t *json, ls_layout_request *out);
 
-/* Whether the option gives a member of a request: --dp, --shares, --micro-batch …, not --layout. */
+/* Returns whether the option sets a member of a request: --dp, --shares, --micro-batch …, but not --layout. */
 bool ls_layout_is_option(ls_option_id id);
-/* Sets the members of `request` that were given from `weakest` on, a default being weaker than all. Texts are
- * borrowed. */
+/* Sets the members of `request` whose options were given at origin `weakest` or a stronger one. Texts are borrowed. */
 void ls_layout_request_add(const ls_options *options, ls_option_origin weakest, ls_layout_request *request);
 
 #endif

@@ -1,34 +1,33 @@
-/* audit.h: groups of other replicas, computed once more, hashes of what comes out, and which worker is to blame
- * where they differ.
+/* audit.h: recomputes groups of other replicas, hashes their gradients, and finds the worker to blame if they differ.
  *
- * Every worker computes the same bits for the gradient of a group. The workers of one replica run one group of another
- * alone, one micro-batch after the other, and what they get is compared with what the owner got; nothing is reduced or
- * kept. */
+ * Every worker computes the same bits for the gradient of a group. The workers of one replica run a group of another
+ * replica alone, one micro-batch after the other, and compare the result with the owner's. Nothing is reduced or kept.
+ */
 #ifndef LS_PARALLEL_PARTITION_AUDIT_H
 #define LS_PARALLEL_PARTITION_AUDIT_H
 
 #include "base/hash.h"
 #include "parallel/partition/partition.h"
 
-/* Hashes of a group's gradients as this worker holds them: of parameter i at 2·i, of its use as embedding at 2·i + 1.
+/* Returns the number of hashes of a group's gradients on a worker: 2·i of parameter i, 2·i + 1 of its use as embedding.
  */
 static inline size_t ls_audit_hashes(const ls_model *model) { return 2 * (size_t)model->nparams; }
 
 /* Hashes the rows of a leaf that this worker computed. */
 ls_status ls_partition_leaf_hash(ls_partition *partition, const ls_param *param, const float *leaf, ls_hash128 *out);
 
-/* Replica d computes group groups[d] of step `step`; −1: none. All workers together; after ls_partition_step() and
- * before the update, whose gradients stay. `hashes` are zeros where this worker's replica computes nothing. The setup
- * has `audits`. */
+/* Lets replica d compute group groups[d] of step `step`; −1: none. Call between ls_partition_step() and the update,
+ * whose gradients it keeps. hashes[] are 0 if this worker's replica computes nothing. The setup has `audits`.
+ * Collective. */
 ls_status ls_partition_audit(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed,
                              const int *groups, ls_hash128 *hashes);
 
-/* Of the members of this worker's DP group: the hash of each one's list. */
+/* Gathers one hash of each list over the members of this worker's DP group. */
 ls_status ls_partition_share_hashes(ls_partition *partition, const ls_hash128 *hashes, ls_hash128 *by_row);
-/* The whole lists, `bytes` of each replica. */
+/* Gathers whole lists, bytes[d] of replica d. */
 ls_status ls_partition_share_lists(ls_partition *partition, const ls_hash128 *own, ls_hash128 *all,
                                    const size_t *bytes);
-/* The device computes another way from now on (ls_device_compute_otherwise). */
+/* Lets the device compute in another way from now on (ls_device_compute_otherwise). Not collective. */
 ls_status ls_partition_compute_otherwise(ls_partition *partition, bool otherwise);
 
 /* ---- blame ------------------------------------------------------------------------------------------------------- */

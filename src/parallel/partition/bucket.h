@@ -1,17 +1,18 @@
-/* bucket.h: parameters whose gradients are reduced together, and the worker that owns each part of them.
+/* bucket.h: parameters whose gradients are reduced together, and the worker that owns each part of them; for this
+ * folder only. The partition owns its buckets.
  *
- * A bucket is parameters of one block that lie behind each other in memory, in this worker's slices. Among the workers
- * of a DP group, which all have the same rows, it is either
+ * A bucket has parameters of one block, contiguous in memory, as far as they are in this worker's slices. Among the
+ * workers of a DP group, which all have the same rows, it is either
  *
  *   whole     every member gets the whole sum and makes the same update (zero 0, and vectors, which are small)
  *   sharded   member r gets elements shard[r] … shard[r+1]−1, and updates those
  *
- * Shards end at the ends of blocks of 1024 elements of a slice of a parameter (rule 8). Vectors have a row for each
- * token slice, which are joined once the sum over groups is there.
+ * Shards end where a block of 1024 elements of a slice of a parameter ends (rule 8). The gradient of a vector has a row
+ * for each token slice; the rows are joined after the sum over groups.
  *
  * Gradients. With zero < 2 the slots are the stack of the gradient plan (nn/grad_plan.h): after the last micro-batch
- * they hold this row's subtrees, which are reduced once. With zero ≥ 2 groups go round: slot 0 is the leaf of one
- * group; after each round the leaves of all rows are reduced to `own_slot`, a stack that holds own elements alone. */
+ * they hold this row's subtrees, which are reduced once. With zero ≥ 2 the rows take groups in turn: slot 0 is the leaf
+ * of one group; after each round the leaves of all rows are reduced to `own_slot`, a stack of own elements only. */
 #ifndef LS_PARALLEL_PARTITION_BUCKET_H
 #define LS_PARALLEL_PARTITION_BUCKET_H
 
@@ -20,9 +21,9 @@
 enum { LS_BUCKET_PARAMS_MAX = LS_BLOCK_PARAMS_MAX, LS_NATIVE_SLOTS_MAX = LS_TREE_COVER_MAX };
 
 typedef enum ls_bucket_kind {
-    LS_BUCKET_MATRICES, /* gradients made by matmuls */
-    LS_BUCKET_TABLE,    /* of the vocabulary: the same, alone */
-    LS_BUCKET_LOOKUP,   /* a tied table's use as embedding: gradients alone */
+    LS_BUCKET_MATRICES, /* matmuls compute their gradients */
+    LS_BUCKET_TABLE,    /* the table of the vocabulary: likewise, in a bucket of its own */
+    LS_BUCKET_LOOKUP,   /* a tied table's use as embedding: has gradients, but no weights */
     LS_BUCKET_POSITIONS,
     LS_BUCKET_VECTORS
 } ls_bucket_kind;
@@ -50,13 +51,13 @@ typedef struct ls_bucket {
     float *own_slot[LS_NATIVE_SLOTS_MAX];
 
     /* running */
-    bool ready;            /* all of this worker's gradients of the step are in */
-    bool started;          /* and so is their reduction */
-    ls_request *request;   /* the reduction under way */
-    int own_at, own_joins; /* of it: what to do at its end */
-    int contribution;      /* run of blocks whose squares it adds to; −1: none */
-    int w_buffer;          /* which buffer of the pool for gathered weights it uses; −1: none */
-    ls_request *gathering; /* of the weights */
+    bool ready;            /* all of this worker's gradients of the step are complete */
+    bool started;          /* and their reduction is started */
+    ls_request *request;   /* the reduction in progress; NULL: none */
+    int own_at, own_joins; /* its slot in the stack, and how many joins follow it */
+    int contribution;      /* the run of blocks to whose squares it adds; −1: none */
+    int w_buffer;          /* its buffer in the pool of gathered weights; −1: none */
+    ls_request *gathering; /* the gather of its weights in progress; NULL: none */
 } ls_bucket;
 
 static inline size_t ls_bucket_own_elems(const ls_bucket *bucket) { return bucket->own_end - bucket->own_begin; }
@@ -69,7 +70,7 @@ typedef struct ls_round_node {
     int at, joins;
 } ls_round_node;
 
-/* What happens after each round, the same on all workers. */
+/* The reductions after each round; the same on all workers. */
 typedef struct ls_rounds {
     int rounds, own_slots;
     int *first; /* rounds + 1: those of round r are nodes[first[r]] … */

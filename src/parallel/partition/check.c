@@ -11,7 +11,7 @@
 #include "parallel/partition/state.h"
 #include "parallel/partition/state_sum.h"
 
-enum { MAJORITY = 4 }; /* against me, to not being cleared */
+enum { MAJORITY = 4 }; /* weight of a verdict by majority, against 1 of one that clears no worker */
 
 /* The verdict that each worker sends to all: words that are 0 on the other workers. */
 typedef struct verdict {
@@ -377,13 +377,13 @@ ls_status ls_partition_check_state(ls_partition *partition, ls_check_finding *ou
 
 /* ---- the judge --------------------------------------------------------------------------------------------------- */
 
-/* What owners recorded of a parameter's weight, and of how many elements. */
+/* The sum that owners recorded of a parameter's weight, and of how many elements. */
 typedef struct recorded {
     ls_hash128 sum;
     uint64_t elems;
 } recorded;
 
-/* Weights of which this worker has all local rows in fp32, whichever worker updates them. */
+/* Returns whether this worker has all local rows of the weight in fp32, whichever worker updates them. */
 static bool is_whole(const ls_partition *partition, const ls_param *p) {
     return p->held && p->w && !is_gathered(partition, p) && ls_param_local_elems(p) > 0;
 }
@@ -409,7 +409,8 @@ static ls_status sum_whole(ls_partition *partition, ls_hash128 *out) {
     return ls_partition_read_hashes(partition, out, (size_t)count);
 }
 
-/* Adds the lists of all members; of what is split only with `with_split`: members of a TP group have different rows. */
+/* Adds the lists of the other members. Without `with_split` leaves out split parameters, of which members of a TP group
+ * have different rows. */
 static ls_status add_recorded(const ls_partition *partition, ls_comm *comm, bool with_split, recorded *list) {
     size_t count = (size_t)ls_model_params(partition->model), bytes[LS_WORKERS_MAX];
     if (!comm) return LS_OK;
@@ -428,8 +429,8 @@ static ls_status add_recorded(const ls_partition *partition, ls_comm *comm, bool
     return status;
 }
 
-/* Weights that this worker computes with against what their owners recorded. A tied copy of another stage has no owner
- * here, and is passed over. */
+/* Compares weights that this worker computes with and the sums that their owners recorded. Skips a tied copy, whose
+ * owner is on another stage. */
 static ls_status compare_whole(ls_partition *partition, ls_hash128 *now, recorded *list, verdict *v) {
     int count = ls_model_params(partition->model);
     LS_TRY(sum_whole(partition, now));

@@ -32,31 +32,32 @@ typedef struct ls_check_finding {
     bool found;
     int param; /* number in the model: the first that is wrong */
     ls_check_tensor tensor;
-    int nworkers; /* those to name: who is alone, both where there are two, or the owner of state that changed */
+    int nworkers; /* to blame: the one that differs, both of two that differ, or the owner of state that changed */
     int workers[LS_WORKERS_MAX];
-    bool is_late;  /* the last update found it, when others had made theirs: that block was not updated */
-    int64_t block; /* of LS_CHECK_BLOCK elements that the worker updates, where it is late */
+    bool is_late;  /* the last update found it and did not update that block, but other workers made their updates */
+    int64_t block; /* if it is late: number of the block of LS_CHECK_BLOCK elements that the worker updates */
 } ls_check_finding;
 
+/* Compares the hashes of parameters that several workers hold. Call after ls_partition_publish(). Collective. */
 ls_status ls_partition_check_replicas(ls_partition *partition, ls_check_finding *out);
 
-/* After ls_partition_publish(), of copies and shards; own elements are summed up by the update. The setup has
- * `checks_state`. */
+/* Records the sums of copies and the hashes of shards, for later checks. Call after ls_partition_publish(); the update
+ * has already summed own elements. The setup has `checks_state`. Collective with `checks_shards`. */
 ls_status ls_partition_remember_state(ls_partition *partition);
-/* The same as below in two halves: what this worker finds by itself, which *found tells; and, where any worker has
- * found something, all of them together. */
+/* The two halves of ls_partition_check_state(). The first is not collective: it checks this worker and sets *found. If
+ * any worker has found something, all call the second, which agrees on the finding. */
 ls_status ls_partition_look_at_state(ls_partition *partition, bool *found);
 ls_status ls_partition_tell_state(ls_partition *partition, ls_check_finding *out);
-/* As ls_partition_look_at_state(), of what the last update has found alone: no memory is read for it. */
+/* The same as ls_partition_look_at_state(), but reports only what the last update found, so it reads no tensors. */
 ls_status ls_partition_look_at_update(ls_partition *partition, bool *found);
-/* Before the next update, a save or another use: own elements that were summed up, copies that were remembered, and
- * shards that were gathered since. The setup has `sums_state`. */
+/* Compares own elements, recorded copies and gathered shards with their sums, before the next update, a save or another
+ * use. The setup has `sums_state`. Collective. */
 ls_status ls_partition_check_state(ls_partition *partition, ls_check_finding *out);
-/* Between two updates, before a bad number is put down to anything else: compares the memory of all workers with what
- * was recorded of it. That is the above; 16-bit copies of own elements with these; weights that a worker computes with
- * and others update with what their owners recorded; then replicas with each other, for what is left: 16-bit copies of
- * what others update. More than one worker is named only where replicas differ and their majority does not tell which
- * is wrong. Without `sums_state` nothing is found. */
+/* Compares all memory with what was recorded of it, between two updates, before a bad value is attributed to anything
+ * else: what ls_partition_check_state() does; 16-bit copies of own elements with these elements; weights that other
+ * workers update with what their owners recorded; and replicas with each other, which covers the rest: 16-bit copies of
+ * what others update. Names more than one worker only if replicas differ without a majority. Finds nothing without
+ * `sums_state`. Collective. */
 ls_status ls_partition_judge_memory(ls_partition *partition, ls_check_finding *out);
 
 #endif

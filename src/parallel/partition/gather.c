@@ -1,5 +1,5 @@
-/* gather.c: weights on their way to the workers that compute with them: gathered block by block with zero 3, published
- * after an update otherwise; and a tied table's way between the first stage and the last. */
+/* gather.c: sends weights to the workers that compute with them: gathered block by block with zero 3, published after
+ * an update otherwise. */
 #include "base/events.h"
 #include "parallel/partition/state.h"
 

@@ -1,5 +1,5 @@
-/* hunt.c: where a number that is not finite appeared first. A step is repeated, which gives the same bits, and
- * this time everything that blocks make is looked at. */
+/* hunt.c: finds the first value that is not finite. The step is repeated, which gives the same bits, and every output
+ * of every block is checked. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -63,8 +63,8 @@ ls_status ls_partition_look(ls_partition *partition, const ls_micro *micro, int 
     return phase == LS_BAD_LOSS ? find_large_loss(partition, place, x, elems) : LS_OK;
 }
 
-/* Outputs of blocks name the place, because every layout has them. The worker that erred shows in its results before
- * they are joined over the TP group. */
+/* Outputs of blocks define the reported place, because every layout has them. Results of matmuls, before they are
+ * joined over the TP group, only show which worker erred. */
 ls_status ls_partition_look_at_result(ls_partition *partition, int made, const void *y, ls_dtype dtype, size_t elems) {
     const ls_partition_at *at = &partition->results.at;
     uint64_t index;
@@ -80,7 +80,7 @@ ls_status ls_partition_look_at_result(ls_partition *partition, int made, const v
     return LS_OK;
 }
 
-/* Looks at the rows that this worker computed; the others are left from the step before. */
+/* Checks the rows that this worker computed; the others are stale. */
 static ls_status look_at_param(ls_partition *partition, ls_bad_place place, const ls_param *param,
                                const ls_grad *grad) {
     ls_grad_rows rows = ls_nn_grad_rows(&partition->nn, param);
@@ -129,7 +129,7 @@ static ls_status compare(ls_partition *partition, ls_bad_place *first) {
     return LS_OK;
 }
 
-/* Gradients that are finite one by one may overflow when they are added up. In model order. */
+/* Finds the first parameter, in model order, whose gradient overflowed in the sum over groups and workers. */
 static ls_status find_bad_sum(ls_partition *partition) {
     const ls_model *model = partition->model;
     for (int b = 0; b < model->nblocks; b++)

@@ -1,4 +1,5 @@
-/* layout.c: where everything of a partition lies in its one block of memory. */
+/* layout.c: lays out the device memory of a partition: parameters, gradients and optimizer state here, the rest by the
+ * files that own it. */
 #include <string.h>
 
 #include "parallel/partition/state.h"

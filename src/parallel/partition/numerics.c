@@ -1,8 +1,8 @@
-/* numerics.c: an update of which the numbers are counted: gradients, weights, and what became of the updates.
+/* numerics.c: an update that also measures gradients, weights and the updates that rounding loses.
  *
- * Own elements go through in pieces, on a CPU of the first cache: the old weights are set aside, the update is made,
- * and what it did is looked at while all is near. Blocks of 1024 elements are those of every sum of squares (rule 8),
- * and each element counts on one worker, so the numbers are the same on every layout. */
+ * Own elements are processed in pieces, on a CPU of the size of the L1 cache: the old weights are copied aside,
+ * updated, and compared while all is in cache. Blocks of 1024 elements are those of every sum of squares (rule 8), and
+ * each element counts on one worker, so the numbers are the same on every layout. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,8 +10,8 @@
 #include "parallel/partition/numerics.h"
 #include "parallel/partition/state.h"
 
-/* What is counted of a block of the model, as int64: on the device first, then, with what the host knows, of all
- * workers. */
+/* Words that are counted for a block of the model: on the device first; then the host adds its two, and all workers are
+ * summed. */
 enum {
     GRADS = 0,
     ACTS = GRADS + LS_COUNTS,

@@ -1,4 +1,4 @@
-/* reduce.c: gradients on their way from micro-batches to own sums.
+/* reduce.c: reduces the gradients of micro-batches to the sums of own elements.
  *
  * All members of a DP group start the same reductions in the same order: with zero < 2 in the order of the list, each
  * bucket once it and all before it are complete; with zero ≥ 2 in the order of actions, which is the same in all rows
@@ -9,7 +9,7 @@
 
 /* ---- reductions -------------------------------------------------------------------------------------------------- */
 
-/* Ends the reduction under way; what it brought joins the stack of own sums. */
+/* Waits for the reduction in progress, if any, and joins its result to the stack of own sums. */
 static ls_status end_reduction(ls_partition *partition, ls_bucket *bucket) {
     ls_request *request = bucket->request;
     if (!request) return LS_OK;

@@ -1,5 +1,5 @@
-/* sums.c: sums, flags and hashes of a partition. They are computed in two arrays of device memory and stay there until
- * the host reads all that it needs at once:
+/* sums.c: sums, flags and hashes of a partition. Two arrays of device memory hold them until the host reads all that it
+ * needs at once:
  *
  *     sums     losses │ squares │ measured squares │ counts of replicas │ right answers │ contributions ‖ by group:
  *              losses │ squares
@@ -149,7 +149,7 @@ void ls_partition_watch_groups(ls_partition *partition, ls_loss_sum *losses, ls_
     partition->sums.group_squares = squares;
 }
 
-/* Of what was read. */
+/* Adds the losses that read_words() brought. */
 static void take_losses(ls_partition *partition, ls_loss_sum *loss) {
     ls_loss_sum sum;
     memcpy(&sum, partition->sums.host_words + LOSS, sizeof sum);
@@ -201,7 +201,7 @@ ls_status ls_partition_add_squares(ls_partition *partition, const float *x, size
                                           &(ls_square_sums_call){words, &(ls_square_piece){x, elems}, 1});
 }
 
-/* Squares that are added up together. */
+/* Pieces whose squares one launch adds. */
 typedef struct squares {
     int64_t *words;
     int count;
@@ -230,8 +230,8 @@ static ls_status square_param(ls_partition *partition, const ls_param *param, sq
     return LS_OK;
 }
 
-/* In leaves as in the sum: the token slices of vectors are not joined yet, and the two uses of a tied table are apart.
- */
+/* Returns whether ls_partition_leaf_squares() measures the same elements as the whole gradient has. It does not for
+ * vectors, whose token slices are not joined yet, and a tied table, whose two uses are apart. */
 static bool is_measured(const ls_partition *partition, const ls_param *param) {
     return param->kind != LS_PARAM_VECTOR && !ls_partition_is_tied(partition, param);
 }
@@ -254,16 +254,16 @@ ls_status ls_partition_leaf_squares(ls_partition *partition, const ls_param *par
 /* Short pieces cost more than their elements do. */
 enum { SHARE_PIECES = 8, SHARE_PIECE_LEAST = 256 };
 
-/* Elements of each of SHARE_PIECES pieces; 0: all elements, in one piece. */
+/* Returns the elements of each of SHARE_PIECES pieces; 0: all elements, in one piece. */
 static size_t piece_elems(const ls_partition *partition, size_t elems) {
     size_t length = (size_t)ceil((double)elems * partition->sums.contribution_share / SHARE_PIECES);
     if (length < SHARE_PIECE_LEAST) length = SHARE_PIECE_LEAST;
     return length * SHARE_PIECES < elems ? length : 0;
 }
 
-/* Tables count only where a worker has nothing else and there are replicas to compare with: rows of rare tokens make
- * their gradients vary by nature, which would hide what other workers of one replica do. Vectors never do: their token
- * slices are not joined yet, and some rows are other workers'. */
+/* Returns whether a bucket counts as a contribution. A table does only if the worker has no matrices and there are
+ * replicas to compare with, because rows of rare tokens make its gradient vary from step to step. Vectors never do:
+ * their token slices are not joined yet, and some rows belong to other workers. */
 static bool is_contribution(const ls_partition *partition, const ls_bucket *bucket, bool has_matrices) {
     bool is_table = bucket->kind == LS_BUCKET_TABLE || bucket->kind == LS_BUCKET_LOOKUP;
     return bucket->kind == LS_BUCKET_MATRICES || (is_table && !has_matrices && partition->comms.dp);
@@ -325,7 +325,8 @@ double ls_partition_contribution(const ls_partition *partition) {
 
 /* ---- squares of own elements ------------------------------------------------------------------------------------- */
 
-/* What every worker of the TP group has for itself counts once in the norm; that of the others must be finite too. */
+/* Counts values that are not finite in a gradient that every worker of the TP group has, but only one of them adds to
+ * the norm. */
 static ls_status look_at_replica(ls_partition *partition, const ls_param *param) {
     size_t own = ls_param_range_elems(param->own);
     if (!partition->comms.tp || param->split || own == 0 || ls_param_range_elems(param->once) > 0) return LS_OK;
@@ -369,7 +370,8 @@ ls_status ls_partition_find_bad(ls_partition *partition, const void *x, ls_dtype
     return ls_device_copy_out(partition->device, index, at, sizeof *index);
 }
 
-/* bad[i]: whether parameter i, its gradient or else own weights and moments, has a number that is not finite. */
+/* Sets bad[i] to whether parameter i has a value that is not finite in its gradient or, without `grads`, in its own
+ * weights and moments. */
 static ls_status find_bad_params(ls_partition *partition, bool grads, int64_t *bad) {
     enum { EACH = 3 };
     int params = ls_model_params(partition->model);
@@ -411,8 +413,8 @@ ls_status ls_partition_bad_state(ls_partition *partition, int *param) {
 
 /* ---- hashes ------------------------------------------------------------------------------------------------------ */
 
-/* Blocks of many elements are hashed at a time; a check has up to two of a parameter and of the copy of a tied table.
- */
+/* Room for the blocks that are hashed at a time, and for a check, which has up to two hashes of each parameter and of
+ * the copy of a tied table. */
 size_t ls_partition_hash_room(const ls_partition *partition) {
     enum { BLOCKS = 4096 };
     size_t checks = 2 * ((size_t)partition->model->nparams + 1), buckets = (size_t)partition->nbuckets;

@@ -1,4 +1,4 @@
-/* weights.c: tensors of a partition from and to the host, and their hashes. */
+/* weights.c: copies tensors of a partition from and to the host, and hashes them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ typedef struct held {
     const ls_param *param;
     ls_param_range range;
     float *memory;
-    uint16_t *memory16; /* where there are only rounded ones */
+    uint16_t *memory16; /* instead, if there are only rounded ones */
 } held;
 
 static const ls_param *local_of(const ls_partition *partition, const ls_param *param) {
@@ -50,7 +50,7 @@ static held held_of(const ls_partition *partition, const ls_param *model_param, 
     return h;
 }
 
-/* The part of run i that lies in the range, in elements: canonical, and in the local rows. */
+/* The part of run i within a range: its first element in canonical order and in the local rows, and its length. */
 typedef struct local_piece {
     size_t canonical, local, elems;
 } local_piece;
@@ -79,7 +79,7 @@ bool ls_partition_piece_get(const ls_partition *partition, const ls_param *param
     return true;
 }
 
-/* Piece i of a part of what is held. */
+/* Gets piece i of a part of a tensor, and its address. */
 static bool locate(const ls_partition *partition, const held *h, ls_param_range range, int i, ls_partition_piece *out,
                    const float **memory) {
     local_piece p;
@@ -165,7 +165,7 @@ void ls_partition_alloc_staging(ls_partition *partition) {
         staging->rounded = ls_partition_take(partition, LS_PARTITION_HOST16, sizeof *staging->rounded);
 }
 
-/* Elements between the host and the 16-bit form that a device has of them, in pieces of a buffer. */
+/* Copies elements between the host and 16-bit memory of the device, through a buffer. */
 static ls_status move_rounded(ls_partition *partition, uint16_t *memory, float *host, size_t elems, bool in) {
     uint16_t *rounded = partition->staging.rounded;
     bool bf16 = partition->setup.policy.act == LS_BF16;
@@ -181,14 +181,14 @@ static ls_status move_rounded(ls_partition *partition, uint16_t *memory, float *
     return LS_OK;
 }
 
-/* Elements of what is held, from the first on at `at`, in or out. */
+/* Copies elements of a tensor, beginning with element `at` of what this worker holds; `in`: to the device. */
 static ls_status move(ls_partition *partition, const held *h, size_t at, float *host, size_t elems, bool in) {
     if (h->memory16) return move_rounded(partition, h->memory16 + at, host, elems, in);
     if (in) return ls_device_copy_in(partition->device, h->memory + at, host, elems * sizeof(float));
     return ls_device_copy_out(partition->device, host, h->memory + at, elems * sizeof(float));
 }
 
-/* What this worker holds of canonical elements first … first + count − 1. */
+/* Copies canonical elements first … first + count − 1, as far as this worker holds them. */
 static ls_status move_pieces(ls_partition *partition, const held *h, size_t first, size_t count, float *host, bool in) {
     local_piece p;
     for (int i = 0; piece_get(h->param, partition->model->S, h->range, i, &p); i++) {
@@ -202,7 +202,7 @@ static ls_status move_pieces(ls_partition *partition, const held *h, size_t firs
 ls_status ls_partition_write(ls_partition *partition, const ls_param *param, ls_partition_tensor which, size_t first,
                              size_t count, const float *host) {
     held h = held_of(partition, param, which);
-    /* The cast takes away a const that moving in keeps. */
+    /* Copying in only reads, so the const may be cast away. */
     return move_pieces(partition, &h, first, count, (float *)(uintptr_t)host, true);
 }
 
@@ -232,7 +232,7 @@ ls_status ls_partition_init_weights(ls_partition *partition, uint64_t seed) {
     return ls_partition_settle(partition);
 }
 
-/* Rounded copies of own elements; without fp32 beside them that is all there is. */
+/* Rounds own elements to their 16-bit copies, and without master weights the fp32 elements as well. */
 static ls_status round_own(ls_partition *partition, const ls_param *param) {
     const ls_policy *policy = &partition->setup.policy;
     size_t own = ls_param_range_elems(param->own);
@@ -259,7 +259,7 @@ static size_t slice_blocks(const ls_partition *partition, const ls_param *param,
     return (rows * param->columns + LS_SQUARE_BLOCK - 1) / LS_SQUARE_BLOCK;
 }
 
-/* Hashes of the blocks of elements begin … end−1 of the local rows; of rounded ones as numbers. */
+/* Hashes the blocks of elements begin … end − 1 of the local rows. 16-bit elements are hashed by value, as fp32. */
 static ls_status hash_range(ls_partition *partition, const held *h, size_t begin, size_t end, ls_hash128 *out) {
     size_t room = partition->sums.hash_room;
     for (size_t at = begin; at < end; at += room * LS_SQUARE_BLOCK) {
@@ -275,7 +275,7 @@ static ls_status hash_range(ls_partition *partition, const held *h, size_t begin
     return LS_OK;
 }
 
-/* Fills in what this worker reports; `count` goes on by the blocks of the parameter. */
+/* Fills in the hashes that this worker reports, and advances *count by all blocks of the parameter. */
 static ls_status hash_param(ls_partition *partition, const ls_param *param, ls_partition_tensor which,
                             ls_hash128 *hashes, size_t *count) {
     int slices = ls_param_slices(param, partition->model->S);
@@ -303,7 +303,7 @@ static ls_status hash_params(ls_partition *partition, const ls_param *const *par
     ls_hash128 *hashes = calloc(most, sizeof *hashes);
     if (!hashes) return ls_fail(LS_ERR_RESOURCE, "out of memory for the hashes of %zu blocks of weights", most);
     for (int i = 0; i < count; i++) LS_TRY_OUT(hash_param(partition, params[i], which, hashes, &blocks));
-    /* Each block is one worker's; the others have zeros there. */
+    /* One worker reports each block; the others have zeros there. */
     LS_TRY_OUT(ls_partition_sum(partition, (int64_t *)hashes, 2 * most));
     ls_hash_text(ls_hash_combine(hashes, most), text);
 out:

@@ -16,10 +16,9 @@
 #include "run/folder/identity.h"
 #include "run/trainer.h"
 
-/* Collective. Store, identity and tokenizer are those of worker 0; the others may pass NULL. The files of the
- * tokenizer, which may be NULL, are saved too. If one worker fails, all fail (run/agree.h), and no part of the
- * checkpoint is left.
- */
+/* Saves a checkpoint while training waits. Collective. Store, identity and tokenizer are those of worker 0; the others
+ * may pass NULL. Saves the files of the tokenizer too, unless it is NULL. If one worker fails, all fail (run/agree.h),
+ * and no part of the checkpoint remains. */
 ls_status ls_save(ls_store *store, ls_trainer *trainer, const ls_identity *identity, const ls_tokenizer *tokenizer);
 
 /* Collective: checks that all workers see files that worker 0 writes into `folder`, and can write there. Call it before
@@ -27,23 +26,23 @@ ls_status ls_save(ls_store *store, ls_trainer *trainer, const ls_identity *ident
  * folder. */
 ls_status ls_save_check_shared(ls_world *world, const char *folder);
 
-/* The identity that a checkpoint was saved under. */
+/* Reads the identity of the run that saved a checkpoint; the caller destroys it. */
 ls_status ls_saved_identity(const ls_checkpoint *checkpoint, ls_identity **out);
-/* Precision and matrix unit of the run, as option values; "" if the checkpoint is not of a run. */
+/* Reads precision and matrix unit of the run, as option values; "" if the checkpoint is not of a run. */
 enum { LS_SAVED_WORD_MAX = 16 };
 ls_status ls_saved_precision(const ls_checkpoint *checkpoint, char precision[LS_SAVED_WORD_MAX],
                              char unit[LS_SAVED_WORD_MAX]);
-/* The recorded hash of its weights; "" if there is none. */
+/* Reads the recorded hash of its weights; "" if there is none. */
 enum { LS_SAVED_HASH_MAX = 33 };
 ls_status ls_saved_weights(const ls_checkpoint *checkpoint, char hash[LS_SAVED_HASH_MAX]);
-/* Its position in the data. */
+/* Reads its position in the data. */
 ls_status ls_saved_samples(const ls_checkpoint *checkpoint, int64_t *out);
 /* Loads the step and this worker's part of weights and optimizer state. Each worker opens the checkpoint itself; one of
  * them has verified its checksums and compared the identity before. */
 ls_status ls_load(ls_trainer *trainer, const ls_checkpoint *checkpoint);
 /* The same for a fork: a loss scale that its settings do not allow starts again. */
 ls_status ls_load_fork(ls_trainer *trainer, const ls_checkpoint *checkpoint);
-/* The weights alone, into any partition of the same shape. */
+/* Loads the weights alone into any partition of the same shape. */
 ls_status ls_load_weights(ls_partition *partition, const ls_checkpoint *checkpoint);
 
 #endif

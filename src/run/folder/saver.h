@@ -24,8 +24,8 @@ typedef struct ls_save_outcome {
     int64_t step;
     ls_status status; /* on rank 0 with a message in `text` */
     double seconds;   /* until it was on disk */
-    bool along;       /* while training went on, from a copy */
-    double stall_s;   /* that training waited, also for the previous save and for verification */
+    bool along;       /* in the background, from a snapshot */
+    double stall_s;   /* how long training waited, also for the previous save and for verification */
     char text[LS_MESSAGE_MAX];
 } ls_save_outcome;
 
@@ -39,17 +39,17 @@ void ls_saver_close(ls_saver *saver, bool failed);
 /* Collective; call after the first steps have touched their memory: allocates memory for snapshots if every machine has
  * enough. Otherwise `why` gives the reason on rank 0; it is empty on success and on other workers. */
 ls_status ls_saver_prepare(ls_saver *saver, ls_save_mode mode, char why[LS_MESSAGE_MAX]);
-/* Whether saves go to the background. */
+/* Returns whether saves go to the background. */
 bool ls_saver_has_snapshot(const ls_saver *saver);
-/* Bytes of a snapshot of this worker. */
+/* Returns the bytes of a snapshot of this worker. */
 size_t ls_saver_bytes(const ls_saver *saver);
 
 /* Collective: starts a save in the background; no other may be running. Training has waited since `since_s`. `sync_fd`
  * is a file to force to disk before the checkpoint is published, or −1; it is closed here. A failure leaves nothing. */
 ls_status ls_saver_begin(ls_saver *saver, double since_s, int sync_fd);
-/* Whether this worker has started a save that has not been settled yet. Local: other workers may differ. */
+/* Returns whether this worker has started a save that has not been settled yet. Local: other workers may differ. */
 bool ls_saver_is_busy(const ls_saver *saver);
-/* Local: whether the save has ended; returns its outcome once. */
+/* Local: returns true once after the save has ended, with its outcome. */
 bool ls_saver_look(ls_saver *saver, ls_save_outcome *out);
 /* Collective: waits for the last save and returns its outcome on all workers (step −1: there was none). *news: it had
  * not been returned before. */

@@ -1,6 +1,7 @@
 /* state_log.h: the state sums of the last steps by tensor, in one file per worker:
  *
- *     DIR/state/worker-N.sums    names of the parameters, then so many slots of one step each, used in turn
+ *     DIR/state/worker-N.sums    names of the parameters, then LS_STATE_LOG_SLOTS slots or fewer of one step each, used
+ * in turn
  *
  * The hash of a whole state is in the metrics (run/state_hash.h); this shows in which tensor, and in which
  * worker's part of it, two runs of the same steps first differ. At most about LS_STATE_LOG_BYTES per worker. */
@@ -22,7 +23,7 @@ typedef struct ls_state_log ls_state_log;
 /* Opens the file; replaces one that was written for other parameters. */
 ls_status ls_state_log_open(const char *dir, const ls_model *model, int worker, int workers, ls_state_log **out);
 void ls_state_log_close(ls_state_log *log);
-/* Parts of this worker, LS_STATE_TENSORS for each parameter, after `step`; `sum` is that of all parts of all workers.
+/* Appends the parts of this worker, LS_STATE_TENSORS for each parameter, after `step`; `sum` is the sum of all workers.
  */
 ls_status ls_state_log_write(ls_state_log *log, int64_t step, ls_hash128 sum, const ls_hash128 *parts);
 

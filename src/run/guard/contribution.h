@@ -47,7 +47,8 @@ typedef struct ls_contribution {
     ls_contribution_finding *of; /* the findings, in ascending order of sets */
 } ls_contribution;
 
-/* The share of a worker's gradient that costs no more than 1 % of a step to square. */
+/* Returns the share of a worker's gradient that costs at most 1 % of a step to square, and whether contributions are
+ * compared at all. */
 double ls_contribution_share(const ls_settings *settings, const ls_layout *layout);
 bool ls_contribution_is_watched(const ls_settings *settings, const ls_layout *layout);
 

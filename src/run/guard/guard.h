@@ -46,7 +46,7 @@ void ls_guard_end(ls_guard *guard);
 size_t ls_guard_words(int groups);
 void ls_guard_give(ls_guard *guard, ls_exact_sum *whole, int64_t *words);
 void ls_guard_take(ls_guard *guard, const ls_settings *settings, const int64_t *words);
-/* Tokens of the groups that take part in the step. */
+/* Returns the number of tokens of the groups that take part in the step. */
 int64_t ls_guard_tokens(const ls_guard *guard, const ls_settings *settings);
 
 #endif

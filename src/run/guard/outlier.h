@@ -49,14 +49,15 @@ typedef struct ls_outlier_finding {
     size_t group;
     bool finite;
     double norm;              /* of the group's part of the gradient of the mean loss; NaN unless finite */
-    double median;            /* the norm that its peers lead one to expect; NaN where there are none */
+    double median;            /* the norm expected from its peers; NaN without peers */
     double spread;            /* natural logarithms; NaN before the warm-up is over */
     double score;             /* infinity unless finite */
     double loss, loss_median; /* of the group, and of its peers; NaN: not known */
     double loss_score;        /* 0: not known; at least the threshold: the loss stands out */
 } ls_outlier_finding;
 
-/* A threshold from 1 to 1000 and 1 to LS_OUTLIER_GROUPS_MAX groups, else LS_ERR_INPUT. */
+/* Creates an empty history. The threshold is 1 … 1000, and `groups` 1 … LS_OUTLIER_GROUPS_MAX; otherwise LS_ERR_INPUT.
+ */
 ls_status ls_outlier_create(size_t groups, double threshold, ls_outlier **out);
 void ls_outlier_destroy(ls_outlier *outlier);
 
@@ -66,8 +67,8 @@ size_t ls_outlier_judge(ls_outlier *outlier, const ls_outlier_step *step, ls_out
 /* Remembers the step that was judged last, once; to be called for steps that count, not for those that are skipped. */
 void ls_outlier_remember(ls_outlier *outlier);
 
-/* For a checkpoint. What ls_outlier_save() cannot have written is LS_ERR_INPUT, and the history is unchanged. Words
- * that are all 0 are an empty history. */
+/* Save and restore the history for a checkpoint. Words that ls_outlier_save() cannot have written are LS_ERR_INPUT, and
+ * the history is unchanged. Words that are all 0 are an empty history. */
 void ls_outlier_save(const ls_outlier *outlier, int64_t words[LS_OUTLIER_WORDS]);
 ls_status ls_outlier_restore(ls_outlier *outlier, const int64_t words[LS_OUTLIER_WORDS]);
 

@@ -22,14 +22,14 @@ typedef enum ls_watch {
     LS_WATCH_DEVICE, /* off: it would need GPU memory */
 } ls_watch;
 
-/* The same on all workers. */
+/* Decides. The same on all workers. */
 ls_watch ls_watch_choose(const ls_settings *settings, const ls_layout *layout);
 
-/* Tokens per group from which on squaring its gradient costs less than 1 % of a step. */
+/* Returns the tokens per group from which on squaring its gradient costs less than 1 % of a step. */
 size_t ls_watch_least_tokens(const ls_settings *settings);
 
 enum { LS_WATCH_TEXT_MAX = 320 };
-/* "gradient-outlier detection …", for the banner of a run, with the reason if it is off. */
+/* Formats "gradient-outlier detection …" for the banner of a run, with the reason if it is off. */
 void ls_watch_text(ls_watch watch, const ls_settings *settings, const ls_layout *layout, char text[LS_WATCH_TEXT_MAX]);
 
 #endif
