@@ -637,7 +637,7 @@ LS_DECLARE_ARGS(ls_state_sums_call);
     /* Number of w, those of the moments follow; place of the piece in the tensor. */                                  \
     X(VALUE, uint64_t, tensor)                                                                                         \
     X(VALUE, uint64_t, first)                                                                                          \
-    /* Of the piece's `copy`, by twos, as tensor copy_tensor, while it is written; NULL: not asked for. */             \
+    /* Of the piece's `copy`, by twos, as tensor copy_tensor, while it is written; with `check`. NULL: none. */        \
     X(OUT, ls_hash128, copy, LS_WHOLE)                                                                                 \
     X(VALUE, uint64_t, copy_tensor)
 LS_DECLARE_ARGS(ls_update_sums);

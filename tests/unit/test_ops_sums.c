@@ -270,6 +270,48 @@ static void check_checked(checked c) {
     release();
 }
 
+/* An update sums the 16-bit copy that it writes, whichever state sums its elements go to. */
+static void check_copied(checked c, ls_dtype copy) {
+    const ls_update_step step = step_of(c.moments);
+    const size_t n = c.n, blocks = ls_check_sums(n);
+    twin t[4] = {make(n), make(n), make(n), make(n)}, half = make(n), out = make_words(16, 0),
+         made = make_words(blocks + 1, 0);
+    float *at[4] = {t[0].dev, t[1].dev, t[2].dev, t[3].dev};
+    uint64_t *damage = (uint64_t *)(void *)made.dev + blocks;
+    ls_hash128 *sums = (ls_hash128 *)(void *)out.dev, got, want = {12, 13}; /* sums grow: what make_words() put there */
+    ls_update_piece piece = checked_piece(&c, &step, at, sums, (ls_update_check){(uint64_t *)(void *)made.dev, damage});
+    piece.mode = LS_UPDATE_RECORD;
+    ok(ls_device_fill(device, damage, 0, sizeof *damage));
+    ok(ops->update(device, &(ls_update_call){&piece, 1}));
+    piece.mode = LS_UPDATE_STEP;
+    piece.copy = half.dev;
+    piece.copy_dtype = copy;
+    piece.sums.copy = sums + 6;
+    piece.sums.copy_tensor = 35;
+    ok(ops->update(device, &(ls_update_call){&piece, 1}));
+    ok(ls_device_copy_out(device, half.ref, half.dev, n * sizeof(uint16_t)));
+    ok(ls_device_copy_out(device, &got, sums + 6, sizeof got));
+    ls_state_add_elems(&want, 35, 0, half.ref, n / 2);
+    assert_true(ls_hash_equal(got, want));
+    release();
+}
+
+static void all_copied(void) {
+    static const size_t sizes[] = {2, 2046, 2048, 2050, 16 * 1024, 40002};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const size_t n = sizes[i];
+        check_copied((checked){.n = n, .end = n, .moments = 2, .first = 700}, LS_BF16);
+        check_copied((checked){.n = n, .begin = n / 3, .end = n / 2 + 1, .moments = 2, .first = 701}, LS_F16);
+        check_copied((checked){.n = n, .moments = 1, .first = 1024}, LS_BF16);
+        check_copied((checked){.n = n, .begin = n / 2, .end = n, .first = ((uint64_t)1 << 40) + 4}, LS_F16);
+    }
+}
+
+static void test_copied(void **state) {
+    (void)state;
+    on_every_device(all_copied);
+}
+
 static void all_checked(void) {
     static const size_t sizes[] = {1, 2047, 2048, 2049, 16 * 1024, 40001};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -358,6 +400,7 @@ static void test_state_differs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums), cmocka_unit_test(test_state),
-                                       cmocka_unit_test(test_checked), cmocka_unit_test(test_state_differs)};
+                                       cmocka_unit_test(test_checked), cmocka_unit_test(test_copied),
+                                       cmocka_unit_test(test_state_differs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

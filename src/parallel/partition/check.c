@@ -176,7 +176,7 @@ void ls_partition_lay_check(ls_partition *partition, ls_arena *arena) {
 }
 
 ls_status ls_partition_begin_copy_sums(ls_partition *partition, ls_optimizer_update *update) {
-    partition->check.sums_copies = partition->check.copy_sums && partition->device->is_host;
+    partition->check.sums_copies = partition->check.copy_sums != NULL;
     if (!partition->check.sums_copies) return LS_OK;
     update->copy_sums = partition->check.copy_sums;
     return ls_device_fill(partition->device, partition->check.copy_sums, 0,

@@ -26,6 +26,8 @@ typedef struct ls_cuda_update_piece {
     unsigned long long damage_first; /* what that word is the complement of, for w of the first block */
     unsigned long long *sums;        /* lo, hi of w and of each moment; NULL: none are made */
     uint64_t tensor, first;          /* of w; those of the moments follow */
+    unsigned long long *copy_sums;   /* lo, hi of the copy, by twos; NULL: none are made. Only with `check` */
+    uint64_t copy_tensor, copy_first;
     float factor, rate, beta1, beta1_rest, beta2, beta2_rest, root, epsilon, decay, momentum, weight_decay;
     int copy_dtype, nesterov, mode;
     int aligned; /* packs begin at multiples of 16 bytes, and of 4 elements of the whole tensor */

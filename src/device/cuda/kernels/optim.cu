@@ -41,6 +41,14 @@ template <int W> LS_DEVICE void store_copy(void *copy, int dtype, size_t i, cons
         store_pack<W>((f16 *)copy + i, w);
 }
 
+/* Four neighbours of a 16-bit copy, by twos. */
+LS_DEVICE void copy_words(int dtype, const pack<4> &w, uint32_t (&two)[2]) {
+    if (dtype == LS_CUDA_BF16)
+        bits_of_all(bf16(), w, two);
+    else
+        bits_of_all(f16(), w, two);
+}
+
 /* Returns +0 for |x| < 2^−126, else x; NaN stays. */
 LS_DEVICE float flush(float x) { return __uint_as_float(__float_as_uint(x) & 0x7FFFFFFFu) < 0x1p-126f ? 0.0f : x; }
 
@@ -136,6 +144,7 @@ template <int N> struct state_sums_of {
     struct room {
         state_factors by[N][BLOCKS];
         uint64_t warp[N][WARPS], tile[2][2][N][WARPS]; /* by turn: a warp may be a tile ahead of another; before the update, and after */
+        uint64_t copy[2][WARPS];                       /* lo, hi of what a warp has written to the 16-bit copy */
     };
     room &space;
     const ls_cuda_update_piece &piece;
@@ -149,6 +158,7 @@ template <int N> struct state_sums_of {
         from = (unsigned)(first % LS_CUDA_STATE_BLOCK);
         for (unsigned i = threadIdx.x; i < N * BLOCKS; i += blockDim.x)
             space.by[i / BLOCKS][i % BLOCKS] = factors_of(p.tensor + i / BLOCKS, first / LS_CUDA_STATE_BLOCK + i % BLOCKS);
+        if (threadIdx.x < 2 * WARPS) space.copy[threadIdx.x / WARPS][threadIdx.x % WARPS] = 0;
 #pragma unroll
         for (int k = 0; k < 4; k++) place[k] = state_place((from + 4 * threadIdx.x + k) % LS_CUDA_STATE_BLOCK);
         __syncthreads();
@@ -230,6 +240,24 @@ template <int N> struct state_sums_of {
             piece.check[LS_CUDA_CHECK_STATES * (tile_begin / LS_CUDA_CHECK_BLOCK) + threadIdx.x] = all;
     }
 
+    /* Adds the tile's part of the 16-bit copy, from registers: a sum that read the copy back would also record damage that came in between. The tile is
+     * one block of the copy's state sum, and elements outside of the piece are 0. */
+    LS_DEVICE void add_copy(size_t tile_begin, const state_tile<N> &tile) {
+        uint64_t all = 0;
+#pragma unroll
+        for (int u = 0; u < LS_CUDA_OPTIM_PACKS; u++) {
+            const unsigned at = (unsigned)(pack_at(tile_begin, u) - tile_begin) / 2;
+            uint32_t two[2];
+            copy_words(piece.copy_dtype, tile.pack[u].x[0], two);
+            all += (uint64_t)two[0] * state_place(at) + (uint64_t)two[1] * state_place(at + 1);
+        }
+        all = warp_total(all);
+        if (threadIdx.x % 32 != 0) return;
+        const state_factors by = factors_of(piece.copy_tensor, (piece.copy_first + tile_begin) / LS_CUDA_CHECK_BLOCK);
+        space.copy[0][threadIdx.x / 32] += all * by.lo;
+        space.copy[1][threadIdx.x / 32] += all * by.hi;
+    }
+
     /* Adds the block's state sums to `out` in global memory. All threads call it, once, after their last add(). */
     LS_DEVICE void flush(unsigned long long *out) {
 #pragma unroll
@@ -238,7 +266,12 @@ template <int N> struct state_sums_of {
             if (threadIdx.x % 32 == 0) space.warp[t][threadIdx.x / 32] = total;
         }
         __syncthreads();
-        if (threadIdx.x >= N) return;
+        if (piece.copy_sums && threadIdx.x - N < 2u) {
+            uint64_t sum = 0;
+            for (int w = 0; w < WARPS; w++) sum += space.copy[threadIdx.x - N][w];
+            atomicAdd(piece.copy_sums + (threadIdx.x - N), (unsigned long long)sum);
+        }
+        if (!out || threadIdx.x >= N) return;
         uint64_t sum = 0;
         for (int w = 0; w < WARPS; w++) sum += space.warp[threadIdx.x][w];
         atomicAdd(out + 2 * threadIdx.x, (unsigned long long)lo);
@@ -275,10 +308,11 @@ LS_DEVICE void update_part_by(const update_part &part, typename state_sums_of<N>
                     for (int t = 0; t < N; t++) tile.pack[u].x[t].v[k] = is_there ? x[t] : 0.0f;
                 }
             store_tile(p, begin, is_whole, tile);
+            if (p.copy_sums) sums.add_copy(begin, tile);
         }
         sums.add(begin, turn, tile);
     }
-    if (p.sums && p.mode != LS_CUDA_UPDATE_CHECK) sums.flush(p.sums);
+    if ((p.sums || p.copy_sums) && p.mode != LS_CUDA_UPDATE_CHECK) sums.flush(p.sums);
 }
 
 LS_KERNEL(adamw, ls_cuda_update, LS_CUDA_PACK_THREADS) {
@@ -295,7 +329,7 @@ LS_KERNEL(adamw, ls_cuda_update, LS_CUDA_PACK_THREADS) {
     });
 }
 
-LS_KERNEL(sgd, ls_cuda_update, LS_CUDA_PACK_THREADS) {
+LS_KERNEL_MANY(sgd, ls_cuda_update, LS_CUDA_PACK_THREADS, 3) {
     __shared__ ls_cuda_update_piece space;
     __shared__ state_sums_of<2>::room room;
     const update_part part = find_part(a, &space);

@@ -14,6 +14,7 @@ _Static_assert((int)LS_CHECK_BLOCK == LS_CUDA_CHECK_BLOCK && (int)LS_STATE_TENSO
                    (int)LS_UPDATE_RECORD == LS_CUDA_UPDATE_RECORD,
                "kernels take the blocks and words of ls_update_check");
 _Static_assert(LS_CUDA_UPDATE_ELEMS % LS_CUDA_CHECK_BLOCK == 0, "a block of threads takes whole blocks");
+_Static_assert((int)LS_CUDA_CHECK_BLOCK == 2 * (int)LS_CUDA_STATE_BLOCK, "a tile is a block of a copy's state sum");
 _Static_assert((int)LS_SQUARE_BLOCK == LS_CUDA_SQUARE_BLOCK, "blocks of squared norms are those of the contract");
 
 _Static_assert((int)LS_STATE_BLOCK == LS_CUDA_STATE_BLOCK, "blocks of state sums are those of the formula");
@@ -120,6 +121,11 @@ static ls_cuda_update_piece piece_of(const ls_update_piece *c, ls_hash128 *sums,
     for (int i = 0; i < LS_MOMENTS_MAX; i++)
         if (c->moment[i]) piece.moment[i] = c->moment[i] + at;
     if (c->copy) piece.copy = (uint16_t *)c->copy + at;
+    if (c->copy && c->sums.copy && c->mode == LS_UPDATE_STEP) {
+        piece.copy_sums = (unsigned long long *)(void *)c->sums.copy;
+        piece.copy_tensor = c->sums.copy_tensor;
+        piece.copy_first = c->first + at;
+    }
     if (c->check.sums)
         piece.check = (unsigned long long *)(void *)c->check.sums + (block + (size_t)run) * LS_CUDA_CHECK_STATES;
     piece.aligned = piece.first % WIDTH == 0 && ls_cuda_fits(piece.w, LS_F32, 0, WIDTH) &&
