@@ -9,13 +9,13 @@
  * 5. The last member of a line, "checksum", covers all bytes before it, so a line with a flipped bit is recognised even
  *    if it is valid JSON. Older versions wrote no checksum.
  *
- * A file that has grown to LS_METRICS_FILE_MAX is set aside when its line ends, as metrics-LASTSTEP.jsonl beside it
- * (the step in twelve digits), and a new one begins, with a line that names it:
- * {"step":N,"continues":"…","saved_step":M}. So `cat metrics*.jsonl` is the whole series, names are its index, and a
- * run that goes on reads no more than one file.
+ * Rotation: when a file has reached LS_METRICS_FILE_MAX at the end of a line, it is renamed ("set aside") to
+ * metrics-LASTSTEP.jsonl (twelve digits), and a new file begins with a line that names it:
+ * {"step":N,"continues":"…","saved_step":M}. So `cat metrics*.jsonl` is the whole series, the names are its index, and
+ * a run that resumes reads only one file.
  *
  * "step" is the number of steps done when the line was written, so that a checkpoint of step s belongs to the lines up
- * to s. One thread at a time. All functions but open and cut do nothing for NULL: workers that keep no metrics need no
+ * to s. One thread at a time. Functions on an ls_metrics do nothing for NULL, so workers that keep no metrics need no
  * branches. */
 #ifndef LS_OBSERVE_METRICS_H
 #define LS_OBSERVE_METRICS_H
@@ -31,37 +31,38 @@ enum { LS_METRICS_LINE_MAX = 64 * 1024, LS_METRICS_FILE_MAX = 4 << 20 }; /* byte
 
 typedef struct ls_metrics ls_metrics;
 
-/* Opens the file, creating it if needed. For a resumed run call ls_metrics_cut() first. */
+/* Opens the file to append, creating it if needed; refuses a symbolic link. For a resumed run call ls_metrics_cut()
+ * first. The caller closes it with ls_metrics_close(). */
 ls_status ls_metrics_open(const char *path, ls_metrics **out);
-/* Another size at which files are set aside, for tests. */
+/* Sets the size at which files are set aside. For tests. */
 void ls_metrics_set_file_max(ls_metrics *metrics, int64_t bytes);
-/* Thins the files that were set aside but for the latest `keep`, now and whenever another one is; 0: none. What goes
- * wrong is told in the log, and the file stays whole. */
+/* Thins (ls_metrics_thin()) all files that were set aside except the latest `keep`, now and after each rotation; 0
+ * thins none. A failure is logged as a warning, and the file stays whole. */
 void ls_metrics_set_keep(ls_metrics *metrics, int64_t keep);
-/* Drops a line that was begun but not ended. */
+/* Drops a line that was begun but not ended, and frees `metrics` even if closing fails. */
 ls_status ls_metrics_close(ls_metrics *metrics);
 
-/* A line: begin, members, end. Keys are plain words. A line that grows too long is reported at its end, and not
- * written. */
+/* Write a line: begin, members, end. Keys are plain words, not escaped. Only ls_metrics_end() writes and reports
+ * errors: it refuses a line of more than LS_METRICS_LINE_MAX bytes, and rotates the file. */
 void ls_metrics_begin(ls_metrics *metrics);
 void ls_metrics_add_i64(ls_metrics *metrics, const char *key, int64_t value);
 void ls_metrics_add_f64(ls_metrics *metrics, const char *key, double value);
-/* Two members: the number, and under "<key>_hex" its hex float. */
+/* Adds two members: the number, and under "<key>_hex" its hex float as text. */
 void ls_metrics_add_hex(ls_metrics *metrics, const char *key, double value);
 void ls_metrics_add_bool(ls_metrics *metrics, const char *key, bool value);
 void ls_metrics_add_text(ls_metrics *metrics, const char *key, const char *text);
 void ls_metrics_add_i64_list(ls_metrics *metrics, const char *key, const int *values, int count);
-/* Milliseconds, to the microsecond. */
+/* Adds a list of times in milliseconds, rounded to the microsecond. */
 void ls_metrics_add_ms_list(ls_metrics *metrics, const char *key, const double *ms, int count);
-/* The numbers of the flags that are set. */
+/* Adds a list of the indices of the flags that are set. */
 void ls_metrics_add_flags(ls_metrics *metrics, const char *key, const bool *flags, int count);
 ls_status ls_metrics_end(ls_metrics *metrics);
 
-/* Whether a line, without its newline, matches its checksum; true for a line without one. */
+/* Returns whether a line, given without its newline, matches its checksum; true also for a line without one. */
 bool ls_metrics_line_is_intact(const char *line, size_t bytes);
 
-/* Another descriptor of the file, for fsync(2): to be called before a checkpoint is completed, so that no power cut can
- * leave a checkpoint without its lines. The caller closes it; −1: there is none. */
+/* Duplicates the descriptor of the file so that another thread can fsync(2) it before it completes a checkpoint: no
+ * power cut may leave a checkpoint without its lines. The caller closes it; −1 for NULL or on failure. */
 int ls_metrics_share(ls_metrics *metrics);
 
 /* ---- files that were set aside (metrics_files.c) ----------------------------------------------------------------- */
@@ -71,27 +72,30 @@ typedef struct ls_metrics_file {
     ls_path path;
 } ls_metrics_file;
 
-/* Those beside `path`, in the order of their steps. The caller frees *files, which is NULL when there are none. */
+/* Lists the files set aside beside `path`, steps ascending. The caller frees *files, which is NULL if there are
+ * none. */
 ls_status ls_metrics_files(const char *path, ls_metrics_file **files, int *count);
-/* Sets the file of this name aside, whose last line is of `last_step`. *out: its new name; "": it stays. */
+/* Renames the file to its name as a file set aside, metrics-LASTSTEP.jsonl, and sets *out to that. *out is "" if the
+ * file stays: `last_step` is negative, or the name is taken. */
 ls_status ls_metrics_set_aside(const char *path, int64_t last_step, ls_path *out);
-/* Every so many steps there is one in a file that was thinned. */
 enum { LS_METRICS_THIN_EVERY = 100 };
-/* Of the lines of steps, numerics and noise in this file those of every LS_METRICS_THIN_EVERY-th step stay, and those
- * of the last step; all others stay. The file begins with a line {"step":N,"thinned":100} then. Does nothing to a file
- * that has one. The file is replaced whole. */
+/* Removes the step, numerics and noise lines of the file except those of every LS_METRICS_THIN_EVERY-th step and of the
+ * last one; lines of other kinds stay. The file then begins with {"step":N,"thinned":100}, and a file that does is left
+ * alone. Replaces the file atomically. */
 ls_status ls_metrics_thin(const char *path);
-/* Makes the file that contains the end of `step` the current one and removes later files. */
+/* Makes the file that contains the end of `step` the current one (named `path`) and removes all later files; does
+ * nothing if the current file contains it. */
 ls_status ls_metrics_go_back(const char *path, int64_t step);
 
-/* ---- files of runs that go on (metrics_cut.c) -------------------------------------------------------------------- */
+/* ---- files of runs that resume (metrics_cut.c) ------------------------------------------------------------------- */
 
 typedef struct ls_metrics_about {
     int64_t last_step;  /* the highest; 0: none */
-    int64_t saved_step; /* of the last line that tells of a checkpoint; −1: none does */
+    int64_t saved_step; /* of the last line that records a checkpoint; −1: none does */
 } ls_metrics_about;
 
-/* What the lines of the newest file that can be read tell. A file that is not there tells nothing. */
+/* Reads the file `path` for its highest step and its last checkpoint; damaged lines are skipped. An absent file is no
+ * error. */
 ls_status ls_metrics_look(const char *path, ls_metrics_about *out);
 
 typedef struct ls_metrics_cut_report {
@@ -102,11 +106,11 @@ typedef struct ls_metrics_cut_report {
     char aside[PATH_MAX];  /* the file they were written to; "": there were none */
 } ls_metrics_cut_report;
 
-/* Brings the file back to where a checkpoint of `last_step` was made: lines whose "step" is greater are dropped, with
- * those without a step that follow them. A last line that only lacks its newline gets it. Lines that are not intact or
- * no JSON objects, and lines of later steps that stand before earlier ones, cannot be right: they go, byte for byte, to
- * a new file beside it, "<path>.damaged-N", and the others stay. A file that is not there is fine. Files that were set
- * aside after that step go, and the report does not count them. `report` may be NULL. */
+/* Cuts the metrics back to where a checkpoint of `last_step` was made: drops lines with a greater "step", and lines
+ * without a step that follow them, and removes files that were set aside later (not counted in the report). A last line
+ * that only lacks its newline gets it. Damaged lines (wrong checksum, not a JSON object, or a later step before an
+ * earlier one) are moved byte for byte to a new file, "<path>.damaged-N". An absent file is no error. `report` may be
+ * NULL. */
 ls_status ls_metrics_cut(const char *path, int64_t last_step, ls_metrics_cut_report *report);
 
 #endif

@@ -1,8 +1,9 @@
 /* run_read.h: reads metrics, options, layout and trace of a run directory into plain structs.
  *
- * All input is untrusted: it may be torn, truncated, huge or forged. Lines that are not JSON objects, or of an unknown
- * kind, are counted and skipped; a member of a wrong type counts as absent. Memory
- * is bounded by the size of the files. Nothing is written.
+ * ls_run_log_open() reads a whole run with its trace. To follow a run that is being written, use series.h, which fills
+ * the same struct. All input is untrusted: it may be torn, truncated, huge or forged. Lines that are not JSON objects,
+ * or of an unknown kind, are counted and skipped; a member of a wrong type counts as absent. Memory is bounded by the
+ * size of the files. Nothing is written.
  *
  * A number that is absent or not finite is NaN or an infinity; a worker, group, scale or position that is absent is
  * LS_RUN_NONE; a text that is absent is "". Texts have no control characters.
@@ -28,8 +29,8 @@ typedef struct ls_run_log_step {
     long long step;
     double loss, norm, lr, ms;
     double tokens_s;         /* tokens, or images, a second */
-    double mfu, gpu_wait_ms; /* NaN: not recorded; that the host waited for its GPU */
-    double memory;           /* bytes of the workers of the first machine; told once a second, else NaN */
+    double mfu, gpu_wait_ms; /* gpu_wait_ms: time in which the host waited for its GPU */
+    double memory;           /* bytes of the workers of the first machine; recorded once a second, else NaN */
     double gpu_memory;       /* bytes in use on the first worker's GPU; likewise */
     long long unix_ms;       /* when it was done; LS_RUN_NONE: not recorded */
     int scale;               /* exponent of the loss scale of fp16; INT_MIN: none */
@@ -42,35 +43,35 @@ typedef struct ls_run_log_step {
 
 typedef struct ls_run_log_validation {
     long long step;
-    double loss, ms;   /* ms: how long it took; NaN: not told */
-    double accuracy;   /* NaN: not told */
-    long long unix_ms; /* LS_RUN_NONE: not told */
+    double loss, ms; /* ms: how long it took */
+    double accuracy;
+    long long unix_ms;
 } ls_run_log_validation;
 
 /* A text that the model made. Its lines end with \n; no other control characters. */
 typedef struct ls_run_log_sample {
     long long step;
-    long long unix_ms; /* LS_RUN_NONE: not told */
+    long long unix_ms;
     char *text;
 } ls_run_log_sample;
 
 /* A checkpoint. */
 typedef struct ls_run_log_save {
     long long step;
-    double ms; /* NaN: not told */
+    double ms; /* for which training waited */
 } ls_run_log_save;
 
-/* A process that made steps of the run: where, and how it ended. */
+/* A process that trained a part of the run: from which step, and where. */
 typedef struct ls_run_log_start {
-    long long step;     /* its first; LS_RUN_NONE: the run did not record it */
-    int threads;        /* of a worker; 0: not told */
-    bool crowded;       /* more threads than cores */
-    bool watched;       /* outliers were looked for */
-    double unigram;     /* entropy of single tokens of the data, nats; NaN: not told */
-    long long unix_ms;  /* when; LS_RUN_NONE: not told */
-    int restart;        /* new set of workers of the same command, from 1; 0: a command that was started */
-    double recovery_ms; /* of a restart: from the loss of a worker to here; NaN: not told */
-    bool taken;         /* of a restart: the workers before had made `step`, and these begin behind it */
+    long long step;    /* its first; LS_RUN_NONE: the run did not record it */
+    int threads;       /* of a worker; 0: not recorded */
+    bool crowded;      /* more threads than cores */
+    bool watched;      /* outlier detection was on */
+    double unigram;    /* entropy of single tokens of the data, nats */
+    long long unix_ms; /* when */
+    int restart;       /* the command replaced its workers for the restart-th time; 0: the command itself was started */
+    double recovery_ms; /* of a restart: from the loss of a worker to here */
+    bool taken;         /* of a restart: the new workers took over the state after `step`; no step is repeated */
     char version[32], model[LS_RUN_NAME_MAX], cpu[LS_RUN_NAME_MAX], device[LS_RUN_NAME_MAX];
 } ls_run_log_start;
 
@@ -99,7 +100,7 @@ typedef enum ls_run_log_event_kind {
     LS_EVENT_KINDS
 } ls_run_log_event_kind;
 
-enum { LS_RUN_SUSPECTS_MAX = 8, LS_RUN_EVENTS_MAX = 8192 }; /* the latter: of each kind */
+enum { LS_RUN_SUSPECTS_MAX = 8, LS_RUN_EVENTS_MAX = 8192 }; /* the latter: kept of each kind */
 
 typedef struct ls_run_log_event {
     long long step;
@@ -112,21 +113,21 @@ typedef struct ls_run_log_event {
     double norm, median, spread, score, angle_deg, length_with, length_without;
     double group_loss, peers_loss, loss_score; /* of an outlier; older runs have none */
     bool recurs, persistent, has_recurs, has_persistent;
-    bool left_out;                      /* the run went on without the worker's place, */
-    long long found_step;               /* which was seen in this step; LS_RUN_NONE: the run ended there */
+    bool left_out;                      /* the run continued without the cores or the GPU of the worker */
+    long long found_step;               /* step in which the run saw the fault and recovered; LS_RUN_NONE: it ended */
     long long suspect_from, suspect_to; /* steps since the last clean audit or check; LS_RUN_NONE: none */
     char block[LS_RUN_NAME_MAX], tensor[LS_RUN_NAME_MAX];
     char what[LS_RUN_TEXT_MAX]; /* phase of non-finite, action of outlier, what of state, reason of stopped */
     char value[16];             /* of non-finite: "nan", "inf" or "overflow" */
 } ls_run_log_event;
 
-/* How all workers spent one step: lists of a line of the metrics, or a step of the trace, which has the first two. */
+/* How workers spent a step, in ms: lists in the metrics. A trace only has the first two. */
 typedef enum ls_usage_kind {
     LS_USAGE_BUSY,
     LS_USAGE_WAIT,
-    LS_USAGE_NET,    /* of waiting: bytes were under way */
-    LS_USAGE_INPUT,  /* of busy: reading the batch */
-    LS_USAGE_QUEUED, /* without a core to run on */
+    LS_USAGE_NET,    /* part of waiting: bytes were in flight */
+    LS_USAGE_INPUT,  /* part of busy: reading the batch */
+    LS_USAGE_QUEUED, /* runnable without a core */
     LS_USAGE_CPU,    /* on a core */
     LS_USAGE_KINDS
 } ls_usage_kind;
@@ -134,16 +135,16 @@ typedef enum ls_usage_kind {
 typedef struct ls_run_log_usage {
     long long step;
     int workers;
-    size_t at; /* ls_run_log.usage_ms[at …]: `workers` times each kind (NaN: not told) */
+    size_t at; /* index in ls_run_log.usage_ms: `workers` times for each kind; read it with ls_run_log_times() */
 } ls_run_log_usage;
 
-/* device.json: what the run computed on last. */
+/* device.json: the device that the last process computed on. */
 typedef struct ls_run_log_device {
-    bool is_gpu; /* false: a CPU, or nothing is said */
+    bool is_gpu; /* false: a CPU, or not recorded */
     char gpu[LS_RUN_NAME_MAX], unit[LS_RUN_NAME_MAX], precision[LS_RUN_NAME_MAX];
-    int gpus;            /* 0: not known */
-    double peak_flops_s; /* that the unit reached on all of them; 0: not known */
-    /* Of the trace: time in which compute queues had nothing to do inside a step, and all time of those steps. */
+    int gpus;            /* 0: unknown */
+    double peak_flops_s; /* measured rate of the matrix unit, of all GPUs together; 0: unknown */
+    /* From the trace: idle time of compute queues inside steps, and the time of those steps. */
     double idle_us, traced_us;
 } ls_run_log_device;
 
@@ -163,8 +164,8 @@ typedef struct ls_run_log {
     size_t start_count;
     ls_run_log_sample *samples;
     size_t sample_count;
-    bool is_open; /* a process is at work in the folder */
-    bool stopped; /* the last process told why it ended before the last step: `stop` */
+    bool is_open; /* a process is training in the folder */
+    bool stopped; /* the last process recorded why it ended before the last step: `stop` */
     char stop[LS_RUN_TEXT_MAX];
     ls_run_log_numerics *numerics;
     size_t numerics_count;
@@ -175,7 +176,7 @@ typedef struct ls_run_log {
     size_t noise_count;
     ls_run_log_event *events;
     size_t event_count;
-    size_t of_kind[LS_EVENT_KINDS]; /* events, those beyond LS_RUN_EVENTS_MAX among them */
+    size_t of_kind[LS_EVENT_KINDS]; /* number of events, including those beyond LS_RUN_EVENTS_MAX */
     ls_run_log_usage *usage;
     size_t usage_count;
     float *usage_ms;
@@ -191,50 +192,54 @@ typedef struct ls_run_log {
     char schedule[32];
     /* lines of the metrics */
     long long lines, damaged_lines, unknown_lines;
-    bool ends_torn;                     /* the last line lacks its end */
-    char trace_problem[LS_MESSAGE_MAX]; /* why a trace that is there could not be used */
-    long long limit_step;               /* later lines are passed over */
-    bool has_folder;                    /* and `checkpoints` are the complete ones in it, steps ascending */
+    bool ends_torn;                     /* the last line is incomplete */
+    char trace_problem[LS_MESSAGE_MAX]; /* why trace.json could not be used; "": it could, or there is none */
+    long long limit_step;               /* lines of later steps are ignored; LLONG_MAX: none */
+    bool has_folder; /* `checkpoints` lists the complete checkpoints in the folder, steps ascending */
     long long *checkpoints;
     size_t checkpoint_count;
-    size_t cuts; /* how often records were dropped for a step that was told again */
+    size_t cuts; /* how often records were dropped because a step was recorded again */
 } ls_run_log;
 
-/* Reads RUN. LS_ERR_INPUT where that is no run directory, or its metrics cannot be read as such; a configuration,
- * layout or trace that is damaged is passed over. After a failure there is nothing to free. */
+/* Reads the run directory `path`; free *out with ls_run_log_free(). Fails with LS_ERR_INPUT if it is no run directory
+ * or no line of its metrics can be read; a damaged configuration, layout or trace is ignored. After a failure there is
+ * nothing to free. */
 ls_status ls_run_log_open(const char *path, ls_run_log *out);
 void ls_run_log_free(ls_run_log *run);
 
-/* Parts of ls_run_log_open(), for texts that are in memory. A run to add to begins as ls_run_log_init() leaves it. */
+/* Parts of ls_run_log_open(), for texts in memory: they add to a log that ls_run_log_init() made empty. */
 void ls_run_log_init(ls_run_log *run);
-/* One line, without its newline (run_lines.c). Fails for want of memory alone. */
+/* Adds one line, given without its newline (run_lines.c); a damaged or unknown line is only counted. A step that was
+ * recorded before drops the records from it on. Fails only with LS_ERR_RESOURCE. */
 ls_status ls_run_log_add_line(ls_run_log *run, const char *line, size_t bytes);
-/* All lines of a text. Those of files: series.h. */
+/* Adds all lines of a text. For files use series.h. */
 ls_status ls_run_log_add_metrics(ls_run_log *run, const char *text, size_t bytes);
-/* config.json, identity.json or layout.json; what is none of them has no effect. */
+/* Add config.json or identity.json, layout.json, device.json. A text that is none of them has no effect; of an option
+ * that is added twice the first value counts. */
 ls_status ls_run_log_add_options(ls_run_log *run, const char *text, size_t bytes);
 ls_status ls_run_log_add_layout(ls_run_log *run, const char *text, size_t bytes);
 ls_status ls_run_log_add_device(ls_run_log *run, const char *text, size_t bytes);
-/* Some steps of a trace, where the metrics tell nothing of the workers. `source` names it. */
+/* Adds busy and waiting times from at most 16 steps of a trace, for runs whose metrics have none. `source` names the
+ * trace in messages. */
 ls_status ls_run_log_add_trace(ls_run_log *run, const char *source, const ls_trace *trace);
-/* ms: by kind, a list of the workers each; NULL: not told. */
+/* Adds the times of a step. ms[kind] lists one time per worker; NULL: not recorded. */
 ls_status ls_run_log_add_usage(ls_run_log *run, long long step, int workers, const float *const ms[LS_USAGE_KINDS]);
 
-/* Of the files beside the metrics: LS_ERR_INPUT where the folder is no run. */
+/* Adds the files beside the metrics, the checkpoints and is_open. Fails with LS_ERR_INPUT if the folder is no run. */
 ls_status ls_run_log_add_folder(ls_run_log *run, const char *path);
-/* Lists the checkpoints in the folder again. A folder that cannot be read has none. */
+/* Replaces the list of checkpoints with those in the folder. A folder that cannot be read has none. */
 ls_status ls_run_log_add_checkpoints(ls_run_log *run, const char *path);
-/* The newest checkpoint of an earlier step than `step`, in the folder or, without one, among the saves; LS_RUN_NONE:
- * there is none. */
+/* Returns the newest checkpoint of a step before `step`, in the folder or, for a log without one, among the saves;
+ * LS_RUN_NONE if there is none. */
 long long ls_run_log_checkpoint_before(const ls_run_log *run, long long step);
-/* As metrics.jsonl has it: "overflow". */
+/* Returns the name that metrics.jsonl has for it: "overflow". */
 const char *ls_run_log_event_name(ls_run_log_event_kind kind);
-/* Whether a process is at work in the folder. */
+/* Returns whether a process holds the lock of the run folder, that is, trains in it. */
 bool ls_run_folder_is_open(const char *path);
-/* A step without any number. */
+/* Sets every field to its value for "not recorded". */
 void ls_run_log_step_init(ls_run_log_step *step);
 
-/* How far a log has come, to go back to. */
+/* The length of a log at some point, to go back to. */
 typedef struct ls_run_log_mark {
     size_t steps, validations, saves, numerics, noises, events, of_kind[LS_EVENT_KINDS], usage, usage_ms, starts,
         samples;
@@ -246,22 +251,26 @@ typedef struct ls_run_log_mark {
     char stop[LS_RUN_TEXT_MAX];
 } ls_run_log_mark;
 void ls_run_log_mark_make(const ls_run_log *run, ls_run_log_mark *out);
-/* False, and nothing is done: records that were there at the mark have been dropped since. */
+/* Removes what was added since the mark. Returns false and does nothing if records from before the mark may have been
+ * dropped since: the caller must read the run again. */
 bool ls_run_log_go_back(ls_run_log *run, const ls_run_log_mark *mark);
 
-/* Space for one more record of an array of the run. */
+/* Makes room for one more record in an array of the run. */
 static inline ls_status ls_run_log_grow(void *array, size_t count, size_t record_bytes) {
     return ls_array_grow(array, count, record_bytes, "records of a run");
 }
-/* Text of at most `capacity` bytes with its NUL: no control characters, and no half of a character at the end. */
+/* Copies a text, at most `capacity` bytes with its NUL. Control characters, newlines too, become '?', and a text that
+ * is cut off ends with a whole UTF-8 character. */
 void ls_run_log_copy_text(char *out, size_t capacity, const char *from);
 
-/* The value of an option, or NULL; as a number, or NaN. */
+/* Return the value of an option, by its name without "--": the text (belongs to the run) or NULL; the number, NaN if it
+ * was not recorded or is no number. */
 const char *ls_run_log_option_get(const ls_run_log *run, const char *name);
-/* The value of an option with choices; false, and *value unchanged: it was not recorded. */
+/* Gets the value of an option with choices. Returns false and leaves *value unchanged if it was not recorded. */
 bool ls_run_option_choice(const ls_run_log *run, ls_option_id id, int *value);
 double ls_run_log_option_number(const ls_run_log *run, const char *name);
 
+/* Return the times of all workers in ms, one per worker; NaN: not recorded. */
 static inline const float *ls_run_log_times(const ls_run_log *run, const ls_run_log_usage *u, ls_usage_kind kind) {
     return run->usage_ms + u->at + (size_t)kind * (size_t)u->workers;
 }

@@ -1,7 +1,7 @@
 /* series.h: the recorded steps of a run in order, each once, however often the run was restarted.
  *
  *     metrics-000000012000.jsonl   metrics-000000024000.jsonl   metrics.jsonl
- *     └──────── set aside, complete ────────────────────────┘   └─ grows, is cut back, goes on ─
+ *     └──────── set aside, complete ────────────────────────┘   └─ appended to, cut back on resume ─
  *
  * Every reader of a run uses this: doctor, bisect, metrics, the live page, the report, TensorBoard. The result is an
  * ls_run_log (run_read.h).
@@ -31,27 +31,29 @@ typedef enum ls_series_flags {
     LS_SERIES_PARENTS = 1, /* with the steps of the run that this one was forked from */
 } ls_series_flags;
 
-/* Reads RUN up to its end. LS_ERR_INPUT as ls_run_log_open(). After a failure there is nothing to close. */
+/* Reads the run directory up to its end. Fails as ls_run_log_open() does. After a failure there is nothing to close. */
 ls_status ls_series_open(const char *run, ls_series_flags flags, ls_series **out);
 void ls_series_close(ls_series *series);
 
-/* What there is of the run: valid until the next refresh. The trace is not read (ls_run_log_open() does). */
+/* Returns the records read so far, which belong to the series: valid until the next refresh. Without the trace, which
+ * only ls_run_log_open() reads. */
 const ls_run_log *ls_series_log(const ls_series *series);
 
-/* Closes the series, and leaves its log to the caller. */
+/* Closes the series and gives its log to the caller, who frees it with ls_run_log_free(). */
 void ls_series_take_log(ls_series *series, ls_run_log *out);
 
 typedef struct ls_series_change {
-    bool any;             /* records came, or went */
-    bool went_back;       /* records of steps from first_step on that were told before are void */
+    bool any;             /* records were added or dropped */
+    bool went_back;       /* records of steps from first_step on that were read before are void */
     long long first_step; /* no record of an earlier step is new or void */
 } ls_series_change;
 
-/* Reads on. After a failure the series is as far as it came; the next call goes on. */
+/* Reads what was appended since the last call. After a failure the records read so far stay, *change describes them,
+ * and the next call continues. */
 ls_status ls_series_refresh(ls_series *series, ls_series_change *change);
 
-/* The end of a run alone, for lists of many runs: configuration, layout and the last lines of the newest file, at most
- * 64 KiB. Free it as any ls_run_log. */
+/* Reads only the end of a run, for lists of many runs: configuration, layout and the last lines of the newest file, at
+ * most 64 KiB. Free it with ls_run_log_free(). */
 ls_status ls_series_read_end(const char *run, ls_run_log *out);
 
 /* ---- columns ----------------------------------------------------------------------------------------------------- */
@@ -63,16 +65,16 @@ typedef struct ls_series_column {
     const char *unit;  /* "ms", "tokens/s", "" */
     bool of_validation;
     bool is_count;                                  /* for tables, but no curve: times of day, numbers of groups */
-    double (*get)(const ls_run_log *run, size_t i); /* of step, or of evaluation, i; NaN: not recorded */
-    /* Whether a NaN was recorded, where that may be; NULL: a NaN never is. */
+    double (*get)(const ls_run_log *run, size_t i); /* value of step, or of evaluation, i; NaN: see is_told */
+    /* Tells a NaN that was recorded from a value that was not; NULL: a NaN always means "not recorded". */
     bool (*is_told)(const ls_run_log *run, size_t i);
 } ls_series_column;
 
 extern const ls_series_column ls_series_columns[];
 extern const size_t ls_series_column_count;
-/* NULL: no such name. */
+/* Returns the column with this name in metrics.jsonl, or NULL. */
 const ls_series_column *ls_series_column_find(const char *name);
-/* Whether any of its numbers was recorded. */
+/* Returns whether the run has at least one value of the column that is not NaN. */
 bool ls_series_has_column(const ls_run_log *run, const ls_series_column *column);
 
 #endif

@@ -11,9 +11,9 @@
  *   waiting   inside its actions, for workers that share layers with it (tp) or for weights (zero 3)
  *   bubble    outside its actions: it waits for input from other stages, or has finished
  *
- * The prediction is a simulation (parallel/simulate.h) of the lists of actions that were run, each action with its mean
- * duration in this step on this stage, times the size of its micro-batch, the same on all stages; sends take no time.
- * So measured minus predicted bubble is the cost of sends and of uneven durations.
+ * The prediction simulates (parallel/schedule/simulate.h) the lists of actions that were run. Each action takes the
+ * mean time of its kind on its chunk and stage in this step, scaled by the relative size of its micro-batch (the same
+ * on all stages); sends take no time. So measured minus predicted bubble is the cost of sends and of uneven durations.
  *
  * Workers are those of a mesh (parallel/layout.h): with W workers on P stages, worker r is on stage r / (W/P), and
  * workers with equal r mod (W/P) form a pipeline. The trace shows it: chunk g is on stage g mod P. */
@@ -28,17 +28,17 @@
 typedef struct ls_timeline_reductions {
     int count;
     uint64_t bytes;
-    double under_way;   /* at least one of them was */
-    double in_backward; /* of that: inside backward actions, less waits for them in there */
-    double exposed;     /* the worker waited for them */
+    double under_way;   /* while at least one of them was in flight */
+    double in_backward; /* part of under_way: overlapped with backward actions */
+    double exposed;     /* while the worker waited for them */
 } ls_timeline_reductions;
 
 typedef struct ls_timeline_worker {
     int stage, pipeline;
-    const ls_trace_span *spans; /* of the step; the trace's */
+    const ls_trace_span *spans; /* of the step; they belong to the trace */
     size_t count;
     double begin_us, end_us;      /* of its step */
-    double us[LS_MARK_KINDS];     /* in all, of spans of each kind */
+    double us[LS_MARK_KINDS];     /* total of the spans of each kind */
     double waiting_us;            /* inside its actions */
     double busy, waiting, bubble; /* parts of work; their sum is 1 */
     double predicted_bubble;      /* NaN without a prediction */
@@ -46,31 +46,33 @@ typedef struct ls_timeline_worker {
 } ls_timeline_worker;
 
 typedef struct ls_timeline {
-    int64_t step, first_step, last_step; /* the last two: of whole steps in the trace */
+    int64_t step, first_step, last_step; /* the last two: first and last complete step in the trace */
     uint64_t dropped_events;
-    int workers, stages, pipelines, chunks; /* chunks of a stage */
+    int workers, stages, pipelines, chunks; /* chunks per stage */
     int dp, tp;                             /* 0: not known */
     double begin_us, end_us, work_begin_us, work_end_us;
     ls_timeline_worker *worker;
-    /* By pipeline; NULL where there is no prediction, and the reason then. */
+    /* By pipeline. NULL if a prediction is impossible; no_prediction then has the reason. */
     ls_schedule *schedule;
     ls_simulation *prediction;
     char no_prediction[LS_MESSAGE_MAX];
-    ls_kernels kernels; /* without lanes where no device told of its queues */
+    ls_kernels kernels; /* without lanes if no device recorded its queues */
 } ls_timeline;
 
-/* Step `step` of the trace, or the middle one of those that are whole (0). The trace must outlive the timeline.
- * LS_ERR_INPUT where the step is not in the trace, or is no step that workers of one run can have made. After a failure
- * there is nothing to free. */
+/* Measures step `step` of the trace, or for 0 the middle one of its complete steps. The timeline points into the trace,
+ * which must outlive it, and is freed with ls_timeline_free(). `source` names the trace in messages. Fails with
+ * LS_ERR_INPUT if the step is not completely in the trace or is inconsistent. After a failure there is nothing to
+ * free. */
 ls_status ls_timeline_make(const ls_trace *trace, const char *source, int64_t step, ls_timeline *out);
 void ls_timeline_free(ls_timeline *timeline);
-/* Says that dp × tp workers are on each stage; ignored where there are not so many. */
+/* Sets dp and tp, which the trace does not contain; ignored if they do not match its number of workers and stages. */
 void ls_timeline_set_mesh(ls_timeline *timeline, int dp, int tp, int pp);
 
-double ls_timeline_predicted_us(const ls_timeline *timeline); /* of work, of the slowest pipeline; NaN: none */
+/* Returns the predicted duration of Work: that of the slowest pipeline; NaN without a prediction. */
+double ls_timeline_predicted_us(const ls_timeline *timeline);
 
-/* A part of ls_timeline_make(), which fails for want of memory alone: schedule, prediction and predicted_bubble, or
- * no_prediction (timeline_predict.c). */
+/* Fills schedule, prediction and predicted_bubble, or else no_prediction (timeline_predict.c). ls_timeline_make() calls
+ * it. Fails only with LS_ERR_RESOURCE. */
 ls_status ls_timeline_predict(ls_timeline *timeline);
 
 #endif

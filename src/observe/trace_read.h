@@ -17,25 +17,26 @@ typedef enum ls_mark {
     LS_MARK_BACKWARD = LS_ACTION_BACKWARD,
     LS_MARK_BACKWARD_INPUT = LS_ACTION_BACKWARD_INPUT,
     LS_MARK_BACKWARD_WEIGHTS = LS_ACTION_BACKWARD_WEIGHTS,
-    LS_MARK_FINISH = LS_ACTION_KINDS, /* the end of gradient reductions is waited for */
+    LS_MARK_FINISH = LS_ACTION_KINDS, /* waiting for the remaining gradient reductions */
     LS_MARK_OPTIMIZER,
-    LS_MARK_PUBLISH,   /* of new weights */
-    LS_MARK_WAIT,      /* for whatever message or collective */
-    LS_MARK_REDUCTION, /* of gradients, over dp: from its start to its end, beside other work */
+    LS_MARK_PUBLISH,   /* sending updated weights to the DP group */
+    LS_MARK_WAIT,      /* for any message or collective */
+    LS_MARK_REDUCTION, /* a gradient reduction over dp, from start to end; it overlaps with other spans */
     LS_MARK_STEP,
     LS_MARK_KINDS
 } ls_mark;
 
 typedef struct ls_trace_span {
     double begin_us, end_us;
-    int64_t n; /* of an action: its chunk of the model; of a wait or a reduction: bytes; of a step: its number */
-    int micro; /* of an action */
+    int64_t
+        n; /* of an action: its chunk, counted in the model; of a wait or a reduction: bytes; of a step: its number */
+    int micro; /* of an action: its micro-batch */
     int worker;
     ls_mark mark;
     bool for_sum; /* a wait for a sum of any kind */
 } ls_trace_span;
 
-/* What a queue of a GPU does, in the words that follow "gpu " in a span's category. */
+/* What a queue (CUDA stream) of a GPU does: the word that follows "gpu " in a span's category. */
 #define LS_KERNEL_KIND_NAMES(X)                                                                                        \
     X(PRODUCTS, "products")                                                                                            \
     X(ATTENTION, "attention")                                                                                          \
@@ -55,9 +56,10 @@ typedef enum ls_kernel_kind {
         LS_KERNEL_KINDS
 } ls_kernel_kind;
 
+/* Returns a static text: "products" (GEMMs), "attention", … */
 const char *ls_kernel_kind_name(ls_kernel_kind kind);
 
-/* A kernel, copy or wait on a queue. The words belong to the trace: equal ones have one address. */
+/* A kernel, copy or wait on a queue. `name` and `of` belong to the trace; equal texts have the same address. */
 typedef struct ls_trace_kernel {
     double begin_us, end_us;
     const char *name, *of; /* of: the operation that launched it; "": unknown */
@@ -66,7 +68,7 @@ typedef struct ls_trace_kernel {
     ls_kernel_kind kind;
 } ls_trace_kernel;
 
-/* A queue of a worker. */
+/* A queue of a worker; its number in ls_trace.lane is the `lane` of its kernels. */
 typedef struct ls_trace_lane {
     int worker;
     int64_t thread;
@@ -80,9 +82,9 @@ typedef struct ls_trace {
     int workers;
     size_t count;
     ls_trace_span *spans;
-    size_t *first;           /* by worker, and `workers`: where its spans begin */
-    uint64_t *dropped;       /* by worker: events that its memory did not hold */
-    double *complete_from;   /* by worker, us: nothing that began later is missing */
+    size_t *first;           /* [workers + 1]: index of each worker's first span; the last is `count` */
+    uint64_t *dropped;       /* by worker: events that were overwritten because the ring was full */
+    double *complete_from;   /* by worker, us: no event that began later is missing */
     uint64_t dropped_events; /* of all workers */
     /* In the order of workers, lanes and time. */
     size_t kernels, lanes;
@@ -91,7 +93,9 @@ typedef struct ls_trace {
     struct ls_trace_words *words;
 } ls_trace;
 
-/* `source` names the text in messages. LS_ERR_INPUT for what is no trace. After a failure there is nothing to free. */
+/* Read a trace from a text (`source` names it in messages) or from a file of at most 2 GiB; free it with
+ * ls_trace_free(). They fail with LS_ERR_INPUT if it is no trace of this program. After a failure there is nothing to
+ * free. */
 ls_status ls_trace_parse(const char *source, const char *text, size_t bytes, ls_trace *out);
 ls_status ls_trace_open(const char *path, ls_trace *out);
 void ls_trace_free(ls_trace *trace);

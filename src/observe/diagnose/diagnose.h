@@ -4,7 +4,7 @@
  * no consequence. Causes are ordered by their first sign, because an earlier one may have caused the others; causes
  * that only cost time come last, the largest first. The figures behind the rules are in docs/reference/doctor.md.
  *
- * Pure: the same run gives the same diagnosis. All texts are in the diagnosis itself. */
+ * The same run always gives the same diagnosis. Texts are copied into the diagnosis, so the run may be freed first. */
 #ifndef LS_OBSERVE_DIAGNOSE_DIAGNOSE_H
 #define LS_OBSERVE_DIAGNOSE_DIAGNOSE_H
 
@@ -35,12 +35,13 @@ typedef enum ls_cause {
     LS_CAUSES
 } ls_cause;
 
-/* "overflow", "bad data", "learning rate too high", … */
+/* Returns a static text: "overflow", "bad data", "learning rate too high", … */
 const char *ls_cause_name(ls_cause cause);
 
 enum { LS_SPELL_MAX = 24 };
-/* "53.6 s", "4.2 min", "1.2 h", "3.1 days"; returns `text`. */
+/* Formats a duration as "53.6 s", "4.2 min", "1.2 h" or "3.1 days" (from 2 of a unit on); returns `text`. */
 const char *ls_spell(double seconds, char text[LS_SPELL_MAX]);
+/* Returns whether the cause only costs time: it leaves the numbers of the run as they would be. */
 static inline bool ls_cause_is_of_time(ls_cause cause) { return cause >= LS_CAUSE_SLOW_WORKER; }
 
 enum {
@@ -61,11 +62,12 @@ typedef struct ls_finding {
     double share;              /* of a cause of time: of the run's time that it takes; otherwise 0 */
     char block[LS_RUN_NAME_MAX], tensor[LS_RUN_NAME_MAX];
     char title[LS_DIAGNOSE_LINE_MAX];
-    char evidence[LS_EVIDENCE_MAX + 1][LS_DIAGNOSE_LINE_MAX]; /* the last is for what is too much */
+    char evidence[LS_EVIDENCE_MAX + 1][LS_DIAGNOSE_LINE_MAX]; /* the last one takes lines beyond the limit, unshown */
     int evidence_count;
     char action[2 * LS_DIAGNOSE_LINE_MAX]; /* "" for a note that asks for nothing */
 } ls_finding;
 
+/* A later event of the run that the first cause may explain. */
 typedef struct ls_followed {
     long long step;
     char text[LS_DIAGNOSE_LINE_MAX];
@@ -88,17 +90,17 @@ typedef struct ls_usage {
     ls_usage_worker *worker;
 } ls_usage;
 
-/* How a GPU was used: means over the steps that tell it, without the first. NaN: none does. */
+/* How a GPU was used: means over the steps that recorded it, without the first. NaN: none did. */
 typedef struct ls_gpu_usage {
     size_t steps;
-    double mfu;      /* of the rate that the unit reached when it was measured */
+    double mfu;      /* share of the rate that the matrix unit reached when it was measured */
     double waits;    /* share of a step in which the host had nothing more to start, and waited for the GPU */
     double idle;     /* of a trace: share of a step in which it had nothing to do, between two kernels */
     bool lacks_work; /* the host hardly ever waits: starting kernels takes as long as the kernels */
     char action[LS_DIAGNOSE_LINE_MAX]; /* "": none */
 } ls_gpu_usage;
 
-/* What the time of a run went to, in all its workers together. */
+/* Parts into which the time of a run is divided, over all its workers. */
 typedef enum ls_use {
     LS_USE_COMPUTING,
     LS_USE_NETWORK,
@@ -112,6 +114,7 @@ typedef enum ls_use {
     LS_USES
 } ls_use;
 
+/* Returns a static text: "computing", "waiting for the network", "pipeline bubble", … */
 const char *ls_use_name(ls_use use);
 
 typedef struct ls_utilisation {
@@ -125,15 +128,15 @@ typedef struct ls_utilisation {
 } ls_utilisation;
 
 typedef enum ls_verdict {
-    LS_VERDICT_CLEAN,     /* nothing that went wrong is in what was recorded */
-    LS_VERDICT_CAUSE,     /* finding[0] */
+    LS_VERDICT_CLEAN,     /* the records show no problem */
+    LS_VERDICT_CAUSE,     /* finding[0] is the first cause */
     LS_VERDICT_NOT_ENOUGH /* too little was recorded to say; finding[0] is UNKNOWN where something did go wrong */
 } ls_verdict;
 
 typedef struct ls_diagnosis {
     ls_verdict verdict;
-    ls_finding finding[LS_FINDINGS_MAX]; /* causes, then notes */
-    int finding_count, cause_count;
+    ls_finding finding[LS_FINDINGS_MAX];       /* causes, then notes */
+    int finding_count, cause_count;            /* the former counts both */
     ls_followed followed[LS_FOLLOWED_MAX + 1]; /* after the first cause, by step */
     int followed_count;
     char missing[LS_MISSING_MAX][LS_DIAGNOSE_LINE_MAX]; /* what was not recorded, and which option records it */
@@ -145,8 +148,10 @@ typedef struct ls_diagnosis {
     size_t steps;
 } ls_diagnosis;
 
-/* Fails for want of memory alone; then there is nothing to free. */
+/* Applies all rules to the run. The caller frees *out with ls_diagnosis_free(). Fails only with LS_ERR_RESOURCE
+ * (memory); then there is nothing to free. A run with few or no records gives LS_VERDICT_NOT_ENOUGH, not an error. */
 ls_status ls_diagnose(const ls_run_log *run, ls_diagnosis *out);
+/* NULL does nothing. */
 void ls_diagnosis_free(ls_diagnosis *diagnosis);
 
 #endif

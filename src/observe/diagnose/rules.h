@@ -1,4 +1,7 @@
-/* rules.h: the rules of diagnose.h, and what they share. */
+/* rules.h: the rules that ls_diagnose() applies, and what they share; private to this folder.
+ *
+ * A rule is a function that reads an ls_case and adds findings to its `out`. Functions that return a status fail only
+ * for lack of memory. The loss series here (ls_series) is not the ls_series of observe/series.h: no file uses both. */
 #ifndef LS_OBSERVE_DIAGNOSE_RULES_H
 #define LS_OBSERVE_DIAGNOSE_RULES_H
 
@@ -45,15 +48,17 @@ typedef struct ls_series {
     long long first_bad; /* first step whose loss or norm is not finite, and that was not skipped; LS_RUN_NONE */
 } ls_series;
 
+/* Collects the steps with a finite loss, scores them and finds episodes. Free it with ls_series_free(). */
 ls_status ls_series_make(const ls_run_log *run, ls_series *out);
 void ls_series_free(ls_series *series);
-/* The index of the last step up to `step`; false: there is none. */
+/* Finds the index of `step` or, if it was not recorded, of the last step before it. Returns false if there is none. */
 bool ls_series_find(const ls_series *series, long long step, size_t *at);
-/* Median loss of up to `n` steps that end with index `at`. NaN for none. */
+/* Returns the median loss of up to `n` (at most 64) steps that end with index `at`, `at` included; NaN for none. */
 double ls_series_before(const ls_series *series, size_t at, size_t n);
-/* Standard deviation of single steps up to `end`. */
+/* Estimates the standard deviation of the loss of single steps from up to 64 steps before index `end`, without bad
+ * data; 0 if there are none. The series must not be empty. */
 double ls_series_noise(const ls_series *series, size_t end);
-/* `least`: for how many steps the rise must last. */
+/* Finds the first rise of the smoothed loss that lasts at least `least` steps; out->found is false if there is none. */
 ls_status ls_series_rise(const ls_series *series, size_t least, ls_rise *out);
 
 /* ---- numerics by step (numerics.c) ------------------------------------------------------------------------------- */
@@ -77,6 +82,7 @@ typedef struct ls_points {
     ls_point *point;
 } ls_points;
 
+/* Sums up the numerics lines by step; no points if the run recorded none. Free them with ls_points_free(). */
 ls_status ls_points_make(const ls_run_log *run, const ls_series *series, ls_points *out);
 void ls_points_free(ls_points *points);
 
@@ -90,30 +96,33 @@ typedef struct ls_case {
     ls_diagnosis *out;
 } ls_case;
 
-/* A finding to fill in; one too many overwrites the last. */
+/* Adds a cause (or a note) to c->out and returns it; the rule sets title, evidence and action. Beyond LS_FINDINGS_MAX
+ * it overwrites the last one. */
 ls_finding *ls_finding_add(ls_case *c, ls_cause cause, long long step, long long last_step, double size);
 ls_finding *ls_note_add(ls_case *c, ls_cause cause, long long step, long long last_step, double size);
-/* Block and tensor of an event. */
+/* Copies block and tensor from the event. */
 void ls_finding_name(ls_finding *finding, const ls_run_log_event *event);
-/* Prints into `out`; what does not fit is cut off between two characters. */
+/* Prints into `out`, always with a NUL; a text that does not fit is cut off between two UTF-8 characters. */
 void ls_diagnose_print(char *out, size_t capacity, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Where the next piece of evidence goes. */
+/* Returns the place of LS_DIAGNOSE_LINE_MAX bytes for the next line of evidence; never NULL. */
 char *ls_finding_next(ls_finding *finding);
 #define LS_TITLE(finding, ...) ls_diagnose_print((finding)->title, sizeof(finding)->title, __VA_ARGS__)
 #define LS_ACTION(finding, ...) ls_diagnose_print((finding)->action, sizeof(finding)->action, __VA_ARGS__)
 #define LS_EVIDENCE(finding, ...) ls_diagnose_print(ls_finding_next(finding), LS_DIAGNOSE_LINE_MAX, __VA_ARGS__)
 
+/* Returns whether the run computed in fp16: by its options, or else because it recorded overflows of a loss scale. */
 bool ls_case_is_fp16(const ls_case *c);
 enum { LS_BASE_TEXT_MAX = 128 };
-/* Names what to begin again from if the state after `step` - 1 steps, and all later ones, are of no use: the newest
- * checkpoint before it, or the start. */
+/* Prints the advice from where to train again if the states from `step` on are useless: "from step N (--fork …)" with
+ * the newest checkpoint before `step`, or "from the start (…)". */
 void ls_case_name_base(const ls_case *c, long long step, char out[LS_BASE_TEXT_MAX]);
-/* More workers than GPUs: the order and length of their turns are random. */
+/* Returns whether there are more workers than GPUs, so that waits for a GPU are random and say nothing about a
+ * worker. */
 bool ls_case_shares_gpus(const ls_case *c);
-/* The first cause of this kind, or NULL. */
+/* Returns the first finding of this cause that is not a note, or NULL. */
 const ls_finding *ls_case_find(const ls_case *c, ls_cause cause);
 
-/* The rules; the last three look at findings of those before them. A status tells of memory alone. */
+/* The rules, in the order in which ls_diagnose() applies them. Later rules read findings of earlier ones. */
 void ls_diagnose_faults(ls_case *c);        /* faults.c */
 ls_status ls_diagnose_outliers(ls_case *c); /* outliers.c: outlier groups, and bad data that they show */
 void ls_diagnose_overflow(ls_case *c);      /* overflow.c */
@@ -122,11 +131,12 @@ void ls_diagnose_lost(ls_case *c);          /* numerics.c */
 ls_status ls_diagnose_usage(ls_case *c);    /* slow.c */
 void ls_diagnose_gpu(ls_case *c);           /* slow.c */
 void ls_diagnose_time(ls_case *c);          /* utilisation.c: what the time went to; after slow.c */
-/* Whether the loss alone, by its jumps, tells of bad data. */
+/* Returns whether jumps of the loss alone are enough to blame bad data. */
 bool ls_loss_tells_data(const ls_case *c);
 void ls_diagnose_data(ls_case *c);    /* loss.c: bad data that the loss shows */
 ls_status ls_diagnose_lr(ls_case *c); /* loss.c */
 void ls_diagnose_ruined(ls_case *c);  /* ruined.c: a loss that ends above where it began, or where it was */
+/* Returns false also if the optimizer was not recorded. */
 bool ls_case_is_adamw(const ls_case *c);
 #define LS_USUAL_LR .001              /* of AdamW, for small models */
 void ls_diagnose_unknown(ls_case *c); /* loss.c: the run broke, and nothing above says why */

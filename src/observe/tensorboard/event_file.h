@@ -1,11 +1,11 @@
-/* event_file.h: a file of events as TensorBoard reads it: records of TFRecord, each a message Event of protocol
- * buffers.
+/* event_file.h: writes a file of events that TensorBoard reads: TFRecord records, each of them a protobuf message
+ * Event.
  *
  *     length, 8 bytes │ its masked CRC-32C │ message │ its masked CRC-32C        little-endian
  *
  * The few messages are encoded by hand; their fields and numbers are those of event.proto, summary.proto and
- * tensor.proto. Records are put together in memory and leave whole, with ls_event_file_flush() or when a few of them
- * are due. One thread at a time. */
+ * tensor.proto. Records collect in memory; ls_event_file_flush(), or 256 KiB of them, writes them, whole records only.
+ * The functions that return a status fail for lack of memory or if writing fails. One thread at a time. */
 #ifndef LS_OBSERVE_TENSORBOARD_EVENT_FILE_H
 #define LS_OBSERVE_TENSORBOARD_EVENT_FILE_H
 
@@ -21,21 +21,23 @@ typedef struct ls_event_scalar {
     float value;
 } ls_event_scalar;
 
-/* A new file in `folder`, which is made: events.out.tfevents.TIME.HOST.PID.lockstep, with its first record. */
+/* Creates a new file with its version record, events.out.tfevents.TIME.HOST.PID.N.lockstep, in `folder`, which is
+ * created if needed. */
 ls_status ls_event_file_create(const char *folder, ls_event_file **out);
-/* What was not flushed is dropped. */
+/* Drops records that were not flushed. NULL does nothing. */
 void ls_event_file_close(ls_event_file *file);
 
-/* Scalars of one step, all in one event. */
+/* Adds the scalars of one step as one event. `unix_s`: wall time in seconds. */
 ls_status ls_event_file_add_scalars(ls_event_file *file, double unix_s, int64_t step, const ls_event_scalar *scalars,
                                     size_t count);
-/* A text, which TensorBoard takes for Markdown. */
+/* Adds a text, which TensorBoard shows as Markdown. */
 ls_status ls_event_file_add_text(ls_event_file *file, double unix_s, int64_t step, const char *tag, const char *text);
-/* A session begins: what was written of `step` and later is void. */
+/* Adds a session start, after which TensorBoard drops what was written for `step` and later. */
 ls_status ls_event_file_add_start(ls_event_file *file, double unix_s, int64_t step);
+/* Writes the records that are due. If that fails, they are lost, and the file is truncated to its last whole record. */
 ls_status ls_event_file_flush(ls_event_file *file);
 
-/* CRC-32C (Castagnoli), and as TFRecord keeps it. */
+/* Return the CRC-32C (Castagnoli) of the bytes, and that masked as TFRecord stores it. */
 uint32_t ls_crc32c(const void *data, size_t bytes);
 uint32_t ls_crc32c_masked(const void *data, size_t bytes);
 
