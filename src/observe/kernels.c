@@ -25,7 +25,7 @@ static void measure_lane(ls_kernel_lane *lane) {
     }
 }
 
-/* How long both worked: spans of one queue follow each other. */
+/* Returns how long both queues worked at the same time; spans of one queue do not overlap. */
 static double common_us(const ls_kernel_lane *a, const ls_kernel_lane *b) {
     double us = 0;
     for (size_t i = 0, j = 0; i < a->count && j < b->count;) {
@@ -48,8 +48,8 @@ static int compare_lanes(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
-/* Of each run of the trace's spans with one lane, what began inside the step. */
-static void cut(const ls_trace *trace, const ls_timeline *timeline, ls_kernels *out) {
+/* Adds a lane for each queue of the trace, with its spans that began inside the worker's step. */
+static void cut_lanes(const ls_trace *trace, const ls_timeline *timeline, ls_kernels *out) {
     for (size_t at = 0, end; at < trace->kernels; at = end) {
         const ls_trace_kernel *first = &trace->kernel[at];
         ls_kernel_lane lane = {.worker = first->worker, .name = trace->lane[first->lane].name};
@@ -93,6 +93,7 @@ static int compare_us(const void *a, const void *b) {
     return compare_keys(a, b);
 }
 
+/* Merges the rows of the same kernel and sorts them by time; returns how many remain. */
 static size_t join_rows(ls_kernel_row *row, size_t count) {
     size_t last = 0;
     if (count == 0) return 0;
@@ -110,7 +111,7 @@ static size_t join_rows(ls_kernel_row *row, size_t count) {
     return last + 1;
 }
 
-/* What a queue between workers waits for is no part of a step: it has nothing to do. */
+/* Waits of communication queues are left out: such a queue simply has nothing to do. */
 static ls_status add_rows(ls_kernels *out) {
     size_t count = 0;
     for (size_t i = 0; i < out->lanes; i++) count += out->lane[i].count;
@@ -129,12 +130,10 @@ static ls_status add_rows(ls_kernels *out) {
     return LS_OK;
 }
 
-/* ---- all of it --------------------------------------------------------------------------------------------------- */
-
 ls_status ls_kernels_make(const ls_trace *trace, const ls_timeline *timeline, ls_kernels *out) {
     *out = (ls_kernels){.lane = calloc(trace->lanes + 1, sizeof *out->lane)};
     if (!out->lane) return ls_fail(LS_ERR_RESOURCE, "out of memory for the queues of a step");
-    cut(trace, timeline, out);
+    cut_lanes(trace, timeline, out);
     add_lanes(out);
     ls_status status = add_rows(out);
     if (status != LS_OK) ls_kernels_free(out);

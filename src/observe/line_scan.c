@@ -235,6 +235,7 @@ static void take_state(scan *s, char out[33]) {
     if (!other) s->p = p + 34;
 }
 
+/* Parses a list of 1 to LS_WORKERS_MAX times. */
 static void take_list(scan *s, float *ms, int *count) {
     int n = 0;
     if (*s->p++ != '[' || s->p >= s->end || *s->p == ']') goto unexpected;
@@ -260,7 +261,7 @@ static void take_member(scan *s, member m, ls_run_log_step *out, ls_line_usage *
     case STEP: out->step = take_whole(s, 0, step_max); break;
     case LOSS: out->loss = take_number(s); break;
     case LOSS_HEX:
-    case CHECKSUM: (void)take_text(s, &bytes); break; /* the caller has looked at the line */
+    case CHECKSUM: (void)take_text(s, &bytes); break; /* ls_run_log_add_line() has verified it */
     case NORM:
         out->norm = take_number(s);
         out->has_norm = true;

@@ -1,4 +1,4 @@
-/* living.c: processes that have the lock of a run open, and what their runs tell. */
+/* living.c: finds processes that have the lock of a run open, and reads the ends of their runs. */
 #include "observe/living.h"
 
 #include <dirent.h>
@@ -14,14 +14,15 @@
 
 enum { LATE_STEPS = 20 };
 
-static ls_path link_of(const char *name) {
+/* Returns "" if it is no link or cannot be read. */
+static ls_path read_link(const char *name) {
     ls_path to;
     ssize_t bytes = readlink(name, to.text, sizeof to.text - 1);
     to.text[bytes > 0 ? bytes : 0] = '\0';
     return to;
 }
 
-/* 0: not known. */
+/* Returns 0 if unknown. */
 static long parent_of(long pid) {
     char text[512];
     ls_path path = ls_path_format("/proc/%ld/stat", pid);
@@ -36,18 +37,19 @@ static long parent_of(long pid) {
     return parent;
 }
 
-/* Workers are children of the command, with its program. */
+/* Returns the topmost ancestor that runs the same program: workers are children of the command. */
 static long command_of(long pid) {
-    ls_path own = ls_path_format("/proc/%ld/exe", pid), exe = link_of(own.text);
+    ls_path own = ls_path_format("/proc/%ld/exe", pid), exe = read_link(own.text);
     for (long above = parent_of(pid); exe.text[0] && above > 1; above = parent_of(above)) {
         own = ls_path_format("/proc/%ld/exe", above);
-        ls_path other = link_of(own.text);
+        ls_path other = read_link(own.text);
         if (strcmp(other.text, exe.text) != 0) break;
         pid = above;
     }
     return pid;
 }
 
+/* Adds the run whose lock a process has open, unless it is listed or the lock is not held. */
 static ls_status add_living_run(ls_living **list, size_t *count, long pid, const char *lock) {
     bool is_stopped = ls_process_state((int)pid) == 'T';
     ls_living run = {.pid = command_of(pid), .is_stopped = is_stopped, .steps = LS_RUN_NONE, .step_s = (double)NAN};
@@ -59,7 +61,7 @@ static ls_status add_living_run(ls_living **list, size_t *count, long pid, const
             (*list)[i].is_stopped &= is_stopped;
             return LS_OK;
         }
-    /* A descriptor that was left open is no work: the lock is what counts. */
+    /* An open descriptor proves nothing: only a process that trains holds the lock. */
     if (!ls_run_folder_is_open(run.folder.text)) return LS_OK;
     ls_status status = ls_series_read_end(run.folder.text, &run.log);
     if (status == LS_ERR_RESOURCE) return status;
@@ -77,13 +79,13 @@ static ls_status add_living_run(ls_living **list, size_t *count, long pid, const
     return status;
 }
 
-static ls_status look_at(long pid, ls_living **list, size_t *count) {
+static ls_status add_runs_of_process(long pid, ls_living **list, size_t *count) {
     ls_path folder = ls_path_format("/proc/%ld/fd", pid);
     ls_status status = LS_OK;
     DIR *dir = opendir(folder.text);
     if (!dir) return LS_OK;
     for (struct dirent *entry; status == LS_OK && (entry = readdir(dir)) != NULL;) {
-        ls_path name = ls_path_in(folder.text, entry->d_name), to = link_of(name.text);
+        ls_path name = ls_path_in(folder.text, entry->d_name), to = read_link(name.text);
         if (to.text[0] == '/' && ls_ends_with(to.text, "/lock")) status = add_living_run(list, count, pid, to.text);
     }
     (void)closedir(dir);
@@ -103,7 +105,7 @@ ls_status ls_living_list(ls_living **out, size_t *count) {
     for (struct dirent *entry; status == LS_OK && (entry = readdir(dir)) != NULL;) {
         char *end;
         long pid = strtol(entry->d_name, &end, 10);
-        if (pid > 0 && !*end && pid != (long)getpid()) status = look_at(pid, out, count);
+        if (pid > 0 && !*end && pid != (long)getpid()) status = add_runs_of_process(pid, out, count);
     }
     (void)closedir(dir);
     if (*count > 0) qsort(*out, *count, sizeof **out, compare_folders);

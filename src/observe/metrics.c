@@ -42,8 +42,8 @@ static void append_bytes(ls_metrics *m, const char *text, size_t bytes) {
 
 static void put_text(ls_metrics *m, const char *text) { append_bytes(m, text, strlen(text)); }
 
-/* Bytes of the UTF-8 character at `s`, which ends with NUL; 0: there is none. No surrogates, nothing longer than it
- * needs to be, nothing beyond U+10FFFF. */
+/* Returns the length of the UTF-8 character at `s`, a text with a NUL; 0 if it is invalid: a surrogate, overlong, or
+ * beyond U+10FFFF. */
 static size_t character_bytes(const unsigned char *s) {
     if (s[0] < 0x80) return 1;
     size_t bytes = s[0] >= 0xF0 ? 4 : s[0] >= 0xE0 ? 3 : 2;
@@ -77,7 +77,7 @@ static void put_quoted(ls_metrics *m, const char *text) {
     put_text(m, "\"");
 }
 
-/* `behind` follows the key, its quote among it. False: no metrics are kept. */
+/* Writes a comma, if needed, and the key; `behind` begins with the closing quote. Returns false if m is NULL. */
 static bool put_key(ls_metrics *m, const char *key, const char *behind) {
     if (!m) return false;
     put_text(m, m->used == 1 ? "\"" : ",\"");
@@ -95,7 +95,7 @@ __attribute__((format(printf, 2, 3))) static void put_printed(ls_metrics *m, con
     put_text(m, text);
 }
 
-/* The fewest digits from 9 on that read back the same. */
+/* Prints the fewest digits, 9 or more, that read back to the same bits. */
 static void put_number(ls_metrics *m, double value) {
     char text[NUMBER_MAX];
     if (!isfinite(value)) {
@@ -254,7 +254,8 @@ ls_status ls_metrics_close(ls_metrics *m) {
 
 int ls_metrics_share(ls_metrics *m) { return m ? fcntl(m->fd, F_DUPFD_CLOEXEC, 0) : -1; }
 
-/* After a part of a line, the file ends where the line began. Where even that fails, the next cut repairs it. */
+/* Writes the line; if that fails halfway, truncates the file to where it began. If even that fails, the next cut
+ * repairs the file. */
 static ls_status write_line(ls_metrics *m) {
     size_t done = 0;
     while (done < m->used) {
@@ -274,7 +275,8 @@ static ls_status write_line(ls_metrics *m) {
     return status;
 }
 
-/* The old file is on disk before it gets its name. Where it cannot have one, it grows on. */
+/* Rotates: syncs the file to disk, sets it aside and begins a new one. If it cannot be renamed, the file grows on to
+ * twice the size. */
 static ls_status begin_file(ls_metrics *m) {
     ls_path aside;
     ls_metrics_about about;

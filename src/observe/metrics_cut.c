@@ -7,8 +7,8 @@
  *     └──── kept ────┘  aside     kept  │  dropped            aside
  *                                       end of the history
  *
- * An event is told in its step, which may never have been done, and lines of the step before may follow: it is dropped
- * then, and nothing is damaged.
+ * An event is recorded during its step, which may never have been completed, so lines of the step before may follow it:
+ * the event is dropped then and is not damage.
  *
  * Without damage before the end the file is only shortened. Otherwise its sound lines are written to a new file, which
  * then takes its name: a crash at any moment leaves the old file or the new. Damaged lines are on disk in their own
@@ -38,7 +38,7 @@ typedef struct line {
 
 typedef enum line_kind { LINE_KEPT, LINE_LATER, LINE_EVENT, LINE_LOOSE, LINE_DAMAGED } line_kind;
 
-/* A checkpoint that was written while steps went on is told of later. */
+/* Notes the checkpoint that a line records: its own step is that of the line unless "saved_step" says otherwise. */
 static void note_saved(const json_t *object, int64_t step, ls_metrics_about *about) {
     const json_t *saved_step = json_object_get(object, "saved_step");
     if (json_is_true(json_object_get(object, "saved")))
@@ -47,7 +47,8 @@ static void note_saved(const json_t *object, int64_t step, ls_metrics_about *abo
         about->saved_step = (int64_t)json_integer_value(saved_step);
 }
 
-/* LOOSE: an object without a step, which belongs to the line before it. EVENT: of the step that was not done. */
+/* Returns the kind: LOOSE is an object without a step, which belongs to the line before it; EVENT an event of step
+ * last_step + 1. Updates *about unless it is NULL. */
 static line_kind judge_line(const line *l, int64_t last_step, ls_metrics_about *about) {
     json_error_t error;
     if (!ls_metrics_line_is_intact(l->text, l->bytes)) return LINE_DAMAGED;
@@ -65,8 +66,8 @@ static line_kind judge_line(const line *l, int64_t last_step, ls_metrics_about *
     return kind;
 }
 
-/* The next line without its newline; false at the end of the file. A line longer than any that was written comes in
- * pieces, which are damaged. */
+/* Reads the next line without its newline; returns false at the end of the file. A line longer than
+ * LS_METRICS_LINE_MAX comes in pieces, which count as damaged. */
 static bool next_line(FILE *file, line *l) {
     l->at += (off_t)l->bytes + l->ended;
     l->bytes = 0;
@@ -78,8 +79,6 @@ static bool next_line(FILE *file, line *l) {
     }
     return l->bytes > 0;
 }
-
-/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 typedef struct cutter {
     const char *path;
@@ -94,7 +93,7 @@ typedef struct cutter {
     ls_metrics_cut_report report;
 } cutter;
 
-/* c->file is NULL if there is none. Links are not followed, because the folder may belong to another user. */
+/* Leaves c->file NULL if there is no file. Follows no links, because the folder may belong to another user. */
 static ls_status open_file(cutter *c, int mode) {
     struct stat about;
     int fd = open(c->path, mode | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -120,10 +119,11 @@ static void close_files(cutter *c) {
 
 /* ---- where the history ends -------------------------------------------------------------------------------------- */
 
-/* Calls for every line: `later` is what became of the line before. */
+/* A line without a step shares the fate of the line before it. */
 static line_kind settle_line_kind(line_kind kind, line_kind before) { return kind == LINE_LOOSE ? before : kind; }
 
-static ls_status scan(cutter *c, ls_metrics_about *about) {
+/* Reads all lines: finds the end of the history and counts damage for the report. `about` may be NULL. */
+static ls_status find_history_end(cutter *c, ls_metrics_about *about) {
     int64_t later = 0, damaged = 0, events = 0;
     line_kind last = LINE_KEPT;
     while (next_line(c->file, &c->line)) {
@@ -150,7 +150,7 @@ ls_status ls_metrics_look(const char *path, ls_metrics_about *out) {
     cutter c = {.path = path, .last_step = INT64_MAX};
     *out = (ls_metrics_about){.saved_step = -1};
     ls_status status = open_file(&c, O_RDONLY);
-    if (status == LS_OK && c.file) status = scan(&c, out);
+    if (status == LS_OK && c.file) status = find_history_end(&c, out);
     close_files(&c);
     return status;
 }
@@ -182,13 +182,13 @@ static void put_line(const line *l, bool with_newline, FILE *out) {
     if (with_newline) (void)fputc('\n', out);
 }
 
-static ls_status force(const cutter *c, FILE *file) {
+static ls_status force_to_disk(const cutter *c, FILE *file) {
     if (!file || (fflush(file) == 0 && !ferror(file) && (fsync(fileno(file)) == 0 || errno == EINVAL))) return LS_OK;
     return ls_fail_errno(LS_ERR_FAILED, "cannot set damaged lines of %.*s aside", SHOWN, c->path);
 }
 
-/* A second pass: each line goes to the file it belongs in. */
-static ls_status part_lines(cutter *c) {
+/* Reads the file again and copies each line to c->aside or c->sound. */
+static ls_status sort_lines(cutter *c) {
     line_kind last = LINE_KEPT;
     rewind(c->file);
     c->line = (line){.text = c->line.text};
@@ -204,14 +204,14 @@ static ls_status part_lines(cutter *c) {
         }
     }
     if (ferror(c->file)) return ls_fail_errno(LS_ERR_FAILED, "cannot read %s", c->path);
-    LS_TRY(force(c, c->aside));
-    return force(c, c->sound);
+    LS_TRY(force_to_disk(c, c->aside));
+    return force_to_disk(c, c->sound);
 }
 
-static ls_status set_aside(cutter *c) {
+static ls_status rewrite_without_damage(cutter *c) {
     if (c->report.damaged > 0) LS_TRY(open_aside(c));
     ls_status status = open_sound(c);
-    if (status == LS_OK) status = part_lines(c);
+    if (status == LS_OK) status = sort_lines(c);
     if (status != LS_OK && c->report.damaged > 0) (void)unlink(c->report.aside);
     return status;
 }
@@ -240,8 +240,8 @@ ls_status ls_metrics_cut(const char *path, int64_t last_step, ls_metrics_cut_rep
     LS_TRY_OUT(ls_metrics_go_back(path, last_step));
     LS_TRY_OUT(open_file(&c, O_RDWR));
     if (!c.file) goto out;
-    LS_TRY_OUT(scan(&c, NULL));
-    if (c.report.damaged > 0 || c.is_spoiled) LS_TRY_OUT(set_aside(&c));
+    LS_TRY_OUT(find_history_end(&c, NULL));
+    if (c.report.damaged > 0 || c.is_spoiled) LS_TRY_OUT(rewrite_without_damage(&c));
     LS_TRY_OUT(c.is_spoiled ? replace(&c) : shorten(&c));
     if (report) *report = c.report;
 out:

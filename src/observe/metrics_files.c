@@ -1,4 +1,4 @@
-/* metrics_files.c: metrics that were set aside, by their names. */
+/* metrics_files.c: names of metrics files that were set aside: lists, makes and undoes them. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -13,14 +13,14 @@
 
 enum { DIGITS = 12 };
 
-/* Of ".../metrics.jsonl": the part of the name before ".jsonl", and its length. */
+/* Returns where the name begins in ".../metrics.jsonl", and its length without ".jsonl". */
 static const char *stem_of(const char *path, int *length) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
     *length = dot ? (int)(dot - name) : (int)strlen(name);
     return name;
 }
 
-/* The step of "metrics-000000001234.jsonl"; −1: another name. */
+/* Returns the step in "metrics-000000001234.jsonl", or −1 for any other name. */
 static int64_t step_of(const char *stem, int length, const char *name) {
     if (strncmp(name, stem, (size_t)length) != 0 || name[length] != '-') return -1;
     const char *digits = name + length + 1;
@@ -73,7 +73,7 @@ ls_status ls_metrics_set_aside(const char *path, int64_t last_step, ls_path *out
     return LS_OK;
 }
 
-/* From the latest back, so that a crash leaves a series without its end, never one with a gap. */
+/* Removes from the latest back, so that a crash leaves a series without its end, never one with a gap. */
 ls_status ls_metrics_go_back(const char *path, int64_t step) {
     ls_metrics_file *files;
     int count, first = 0;

@@ -1,4 +1,4 @@
-/* run_lines.c: the metrics of a run, line by line: which kind it is, and its members. */
+/* run_lines.c: parses the lines of metrics.jsonl: tells their kinds apart and adds their members to the log. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,8 +15,8 @@ enum { SCALE_MAX = 1024 };
 
 /* ---- members ----------------------------------------------------------------------------------------------------- */
 
-/* A number, or one as text: "nan", "-inf", "0x1.8p+1". */
-static double number(const json_t *object, const char *key) {
+/* Returns a number, or one written as text: "nan", "-inf", "0x1.8p+1"; NaN for anything else. */
+static double number_member(const json_t *object, const char *key) {
     const json_t *value = json_object_get(object, key);
     if (json_is_number(value)) return json_number_value(value);
     const char *text = json_string_value(value);
@@ -26,25 +26,27 @@ static double number(const json_t *object, const char *key) {
     return *end ? (double)NAN : x;
 }
 
-/* A whole number between `low` and `high`, else `none`. */
-static int64_t whole(const json_t *object, const char *key, int64_t low, int64_t high, int64_t none) {
+/* Returns a whole number from `low` to `high`, or else `none`. */
+static int64_t whole_member(const json_t *object, const char *key, int64_t low, int64_t high, int64_t none) {
     const json_t *value = json_object_get(object, key);
     if (!json_is_integer(value)) return none;
     int64_t n = (int64_t)json_integer_value(value);
     return n >= low && n <= high ? n : none;
 }
 
-static int worker(const json_t *object, const char *key) {
-    return (int)whole(object, key, 0, LS_WORKERS_MAX - 1, LS_RUN_NONE);
+static int worker_member(const json_t *object, const char *key) {
+    return (int)whole_member(object, key, 0, LS_WORKERS_MAX - 1, LS_RUN_NONE);
 }
 
-static int scale(const json_t *object, const char *key) {
-    return (int)whole(object, key, -SCALE_MAX, SCALE_MAX, INT_MIN);
+static int scale_member(const json_t *object, const char *key) {
+    return (int)whole_member(object, key, -SCALE_MAX, SCALE_MAX, INT_MIN);
 }
 
-static int64_t place(const json_t *object, const char *key) { return whole(object, key, 0, INT64_MAX, LS_RUN_NONE); }
+static int64_t place_member(const json_t *object, const char *key) {
+    return whole_member(object, key, 0, INT64_MAX, LS_RUN_NONE);
+}
 
-static void text(const json_t *object, const char *key, char *out, size_t capacity) {
+static void text_member(const json_t *object, const char *key, char *out, size_t capacity) {
     const char *from = json_string_value(json_object_get(object, key));
     ls_run_log_copy_text(out, capacity, from ? from : "");
 }
@@ -70,12 +72,13 @@ void ls_run_log_copy_text(char *out, size_t capacity, const char *from) {
 
 /* ---- kinds ------------------------------------------------------------------------------------------------------- */
 
-static float small(const json_t *line, const char *key) {
-    double x = number(line, key);
+static float float_member(const json_t *line, const char *key) {
+    double x = number_member(line, key);
     return x > (double)HUGE_VALF ? HUGE_VALF : (float)x;
 }
 
-/* Blocks come in the same order every time, so the one behind the last is looked at first. */
+/* Finds the number of a block by its name, or adds it; LS_RUN_NONE beyond LS_RUN_BLOCKS_MAX. Blocks come in the same
+ * order every time, so the one after the last is tried first. */
 static ls_status find_block(ls_run_log *run, const char *name, int *out) {
     int n = run->block_count,
         guess = n > 0 && run->numerics_count > 0 ? (run->numerics[run->numerics_count - 1].block + 1) % n : 0;
@@ -94,7 +97,7 @@ static ls_status find_block(ls_run_log *run, const char *name, int *out) {
 static ls_status add_numerics(ls_run_log *run, int64_t step, const json_t *line) {
     char name[LS_RUN_NAME_MAX];
     int block;
-    text(line, "numerics", name, sizeof name);
+    text_member(line, "numerics", name, sizeof name);
     LS_TRY(find_block(run, name, &block));
     if (block == LS_RUN_NONE) {
         run->unknown_lines++;
@@ -104,14 +107,14 @@ static ls_status add_numerics(ls_run_log *run, int64_t step, const json_t *line)
     run->numerics[run->numerics_count++] = (ls_run_log_numerics){
         .step = step,
         .block = block,
-        .grad_norm = small(line, "grad_norm"),
-        .weight_norm = small(line, "weight_norm"),
-        .update_norm = small(line, "update_norm"),
-        .grad_flushed = small(line, "grad_flushed"),
-        .grad_high = small(line, "grad_high"),
-        .act_flushed = small(line, "act_flushed"),
-        .act_high = small(line, "act_high"),
-        .lost = small(line, "lost"),
+        .grad_norm = float_member(line, "grad_norm"),
+        .weight_norm = float_member(line, "weight_norm"),
+        .update_norm = float_member(line, "update_norm"),
+        .grad_flushed = float_member(line, "grad_flushed"),
+        .grad_high = float_member(line, "grad_high"),
+        .act_flushed = float_member(line, "act_flushed"),
+        .act_high = float_member(line, "act_high"),
+        .lost = float_member(line, "lost"),
     };
     return LS_OK;
 }
@@ -139,56 +142,56 @@ static void read_event(const json_t *line, ls_run_log_event *event) {
                                                         [LS_EVENT_OUTLIER] = "action",
                                                         [LS_EVENT_STATE] = "what",
                                                         [LS_EVENT_STOPPED] = "reason"};
-    event->worker = worker(line, event->kind == LS_EVENT_AUDIT ? "wrong" : "worker");
-    event->owner = worker(line, "owner");
-    event->auditor = worker(line, "auditor");
-    event->group = (int)whole(line, "group", 0, INT_MAX, LS_RUN_NONE);
-    event->scale = scale(line, "scale");
-    event->next_scale = scale(line, "next_scale");
-    event->micro = place(line, "micro");
-    event->index = place(line, "index");
-    event->first_sample = place(line, "first_sample");
-    event->samples = place(line, "samples");
-    event->norm = number(line, "norm");
-    event->median = number(line, "median");
-    event->spread = number(line, "spread");
-    event->score = number(line, "score");
-    event->group_loss = number(line, "group_loss");
-    event->peers_loss = number(line, "peers_loss");
-    event->loss_score = number(line, "loss_score");
-    event->angle_deg = number(line, "angle_deg");
-    event->length_with = number(line, "length_with");
-    event->length_without = number(line, "length_without");
+    event->worker = worker_member(line, event->kind == LS_EVENT_AUDIT ? "wrong" : "worker");
+    event->owner = worker_member(line, "owner");
+    event->auditor = worker_member(line, "auditor");
+    event->group = (int)whole_member(line, "group", 0, INT_MAX, LS_RUN_NONE);
+    event->scale = scale_member(line, "scale");
+    event->next_scale = scale_member(line, "next_scale");
+    event->micro = place_member(line, "micro");
+    event->index = place_member(line, "index");
+    event->first_sample = place_member(line, "first_sample");
+    event->samples = place_member(line, "samples");
+    event->norm = number_member(line, "norm");
+    event->median = number_member(line, "median");
+    event->spread = number_member(line, "spread");
+    event->score = number_member(line, "score");
+    event->group_loss = number_member(line, "group_loss");
+    event->peers_loss = number_member(line, "peers_loss");
+    event->loss_score = number_member(line, "loss_score");
+    event->angle_deg = number_member(line, "angle_deg");
+    event->length_with = number_member(line, "length_with");
+    event->length_without = number_member(line, "length_without");
     event->has_recurs = json_is_boolean(json_object_get(line, "recurs"));
     event->recurs = json_is_true(json_object_get(line, "recurs"));
     event->has_persistent = json_is_boolean(json_object_get(line, "persistent"));
     event->persistent = json_is_true(json_object_get(line, "persistent"));
     event->left_out = json_is_true(json_object_get(line, "left_out"));
-    event->found_step = place(line, "found_step");
-    event->suspect_from = place(line, "suspect_from");
-    event->suspect_to = place(line, "suspect_to");
-    text(line, "block", event->block, sizeof event->block);
-    text(line, "tensor", event->tensor, sizeof event->tensor);
-    text(line, "value", event->value, sizeof event->value);
-    if (what_of[event->kind]) text(line, what_of[event->kind], event->what, sizeof event->what);
+    event->found_step = place_member(line, "found_step");
+    event->suspect_from = place_member(line, "suspect_from");
+    event->suspect_to = place_member(line, "suspect_to");
+    text_member(line, "block", event->block, sizeof event->block);
+    text_member(line, "tensor", event->tensor, sizeof event->tensor);
+    text_member(line, "value", event->value, sizeof event->value);
+    if (what_of[event->kind]) text_member(line, what_of[event->kind], event->what, sizeof event->what);
     read_suspects(line, event);
 }
 
 static ls_status add_start(ls_run_log *run, int64_t step, const json_t *line) {
     ls_run_log_start *s = &run->start;
     *s = (ls_run_log_start){.step = step,
-                            .threads = (int)whole(line, "threads", 1, INT_MAX, 0),
+                            .threads = (int)whole_member(line, "threads", 1, INT_MAX, 0),
                             .crowded = json_is_true(json_object_get(line, "crowded")),
                             .watched = json_is_true(json_object_get(line, "watched")),
-                            .unigram = number(line, "unigram_nats"),
-                            .unix_ms = place(line, "unix_ms"),
-                            .restart = (int)whole(line, "restart", 0, INT_MAX, 0),
-                            .recovery_ms = number(line, "recovery_ms"),
+                            .unigram = number_member(line, "unigram_nats"),
+                            .unix_ms = place_member(line, "unix_ms"),
+                            .restart = (int)whole_member(line, "restart", 0, INT_MAX, 0),
+                            .recovery_ms = number_member(line, "recovery_ms"),
                             .taken = json_is_true(json_object_get(line, "taken"))};
-    text(line, "version", s->version, sizeof s->version);
-    text(line, "model", s->model, sizeof s->model);
-    text(line, "cpu", s->cpu, sizeof s->cpu);
-    text(line, "device", s->device, sizeof s->device);
+    text_member(line, "version", s->version, sizeof s->version);
+    text_member(line, "model", s->model, sizeof s->model);
+    text_member(line, "cpu", s->cpu, sizeof s->cpu);
+    text_member(line, "device", s->device, sizeof s->device);
     LS_TRY(ls_run_log_grow(&run->starts, run->start_count, sizeof *run->starts));
     run->starts[run->start_count++] = *s;
     return LS_OK;
@@ -201,18 +204,19 @@ static ls_status add_sample(ls_run_log *run, int64_t step, const json_t *line) {
     char *copy = malloc(room);
     if (!copy) return ls_fail(LS_ERR_RESOURCE, "out of memory for a sample of %zu bytes", room);
     ls_run_log_copy_text(copy, room, from);
-    /* A control character has one byte here as there, or two of which one went: lines end where the original's do. */
+    /* Restores the newlines: the copy has '?' for each control character, which has one byte or, after C2, two. */
     for (size_t i = 0, k = 0; from[i] && copy[k]; i++, k++) {
         if (from[i] == '\n') copy[k] = '\n';
         if ((unsigned char)from[i] == 0xC2 && (unsigned char)from[i + 1] < 0xA0 && from[i + 1]) i++;
     }
-    run->samples[run->sample_count++] = (ls_run_log_sample){step, place(line, "unix_ms"), copy};
+    run->samples[run->sample_count++] = (ls_run_log_sample){step, place_member(line, "unix_ms"), copy};
     return LS_OK;
 }
 
-/* A message as long as there is room for it was cut off; its last part goes, which is no whole sentence. */
+/* Reads the reason of a stop. A message that fills the buffer was cut off, so its last, incomplete clause is
+ * dropped. */
 static void read_stop(const json_t *line, char out[LS_RUN_TEXT_MAX]) {
-    text(line, "stopped", out, LS_RUN_TEXT_MAX);
+    text_member(line, "stopped", out, LS_RUN_TEXT_MAX);
     char *last = strlen(out) == LS_RUN_TEXT_MAX - 1 ? strrchr(out, ';') : NULL;
     if (last) *last = '\0';
 }
@@ -251,7 +255,7 @@ static int read_list(const json_t *line, const char *key, float out[LS_WORKERS_M
     return (int)count;
 }
 
-/* One worker alone tells parts of its busy time, which is its step. */
+/* Adds the times of the workers in a step. A single worker records no busy time: its whole step is busy. */
 static ls_status put_usage(ls_run_log *run, const ls_run_log_step *step, ls_line_usage *usage) {
     const float *list[LS_USAGE_KINDS] = {NULL};
     int count = usage->count[LS_USAGE_BUSY];
@@ -266,8 +270,8 @@ static ls_status put_usage(ls_run_log *run, const ls_run_log_step *step, ls_line
     return ls_run_log_add_usage(run, step->step, count, list);
 }
 
-/* The run goes on with `step`: what was told of it and of later steps is dropped. Numerics, events and validations of
- * `step` itself stay: they may stand before the line of their step. */
+/* Drops the records of `step` and later steps if the log has them, because the run repeats them. Numerics, events and
+ * validations of `step` itself stay: they may precede the line of their step. */
 static void cut_back(ls_run_log *run, int64_t step) {
     if (run->step_count == 0 || run->steps[run->step_count - 1].step < step) return;
     run->cuts++;
@@ -332,7 +336,7 @@ bool ls_run_log_go_back(ls_run_log *run, const ls_run_log_mark *mark) {
     return true;
 }
 
-/* 32 hexadecimal digits, or nothing. */
+/* Copies 32 hexadecimal digits; anything else gives "". */
 static void copy_hash(char out[33], const char *text) {
     bool is_hash = text && strlen(text) == 32 && strspn(text, "0123456789abcdef") == 32;
     snprintf(out, 33, "%s", is_hash ? text : "");
@@ -364,19 +368,19 @@ static ls_status put_step(ls_run_log *run, const ls_run_log_step *step, ls_line_
 static ls_status add_step(ls_run_log *run, int64_t number_done, const json_t *line) {
     ls_run_log_step step = {
         .step = number_done,
-        .loss = number(line, "loss"),
-        .norm = number(line, "norm"),
+        .loss = number_member(line, "loss"),
+        .norm = number_member(line, "norm"),
         .has_norm = json_object_get(line, "norm") != NULL,
-        .lr = number(line, "lr"),
-        .ms = number(line, "ms"),
-        .tokens_s = number(line, "tokens_per_s"),
-        .unix_ms = place(line, "unix_ms"),
-        .audited = (int)whole(line, "audited", 0, INT_MAX, 0),
-        .mfu = number(line, "mfu"),
-        .gpu_wait_ms = number(line, "gpu_wait_ms"),
-        .memory = number(line, "memory_bytes"),
-        .gpu_memory = number(line, "gpu_memory_bytes"),
-        .scale = scale(line, "scale"),
+        .lr = number_member(line, "lr"),
+        .ms = number_member(line, "ms"),
+        .tokens_s = number_member(line, "tokens_per_s"),
+        .unix_ms = place_member(line, "unix_ms"),
+        .audited = (int)whole_member(line, "audited", 0, INT_MAX, 0),
+        .mfu = number_member(line, "mfu"),
+        .gpu_wait_ms = number_member(line, "gpu_wait_ms"),
+        .memory = number_member(line, "memory_bytes"),
+        .gpu_memory = number_member(line, "gpu_memory_bytes"),
+        .scale = scale_member(line, "scale"),
         .dropped = (int)json_array_size(json_object_get(line, "dropped")),
         .skipped = json_is_true(json_object_get(line, "skipped")),
     };
@@ -389,31 +393,31 @@ static ls_status add_step(ls_run_log *run, int64_t number_done, const json_t *li
 static ls_status add_validation(ls_run_log *run, int64_t step, const json_t *line) {
     LS_TRY(ls_run_log_grow(&run->validations, run->validation_count, sizeof *run->validations));
     run->validations[run->validation_count++] = (ls_run_log_validation){.step = step,
-                                                                        .loss = number(line, "val_loss"),
-                                                                        .ms = number(line, "ms"),
-                                                                        .accuracy = number(line, "val_accuracy"),
-                                                                        .unix_ms = place(line, "unix_ms")};
+                                                                        .loss = number_member(line, "val_loss"),
+                                                                        .ms = number_member(line, "ms"),
+                                                                        .accuracy = number_member(line, "val_accuracy"),
+                                                                        .unix_ms = place_member(line, "unix_ms")};
     return LS_OK;
 }
 
-/* What training waited for it; one that failed is none. */
+/* Adds a checkpoint and for how long training waited; one that failed is ignored. */
 static ls_status add_save(ls_run_log *run, int64_t step, const json_t *line) {
     if (json_is_false(json_object_get(line, "saved"))) return LS_OK;
     LS_TRY(ls_run_log_grow(&run->saves, run->save_count, sizeof *run->saves));
-    double ms = number(line, json_object_get(line, "stall_ms") ? "stall_ms" : "ms");
+    double ms = number_member(line, json_object_get(line, "stall_ms") ? "stall_ms" : "ms");
     run->saves[run->save_count++] = (ls_run_log_save){step, ms};
     return LS_OK;
 }
 
 static ls_status add_noise(ls_run_log *run, int64_t step, const json_t *line) {
-    run->noise = (ls_run_log_noise){step, number(line, "scale_tokens"), number(line, "scale_sequences")};
+    run->noise = (ls_run_log_noise){step, number_member(line, "scale_tokens"), number_member(line, "scale_sequences")};
     LS_TRY(ls_run_log_grow(&run->noises, run->noise_count, sizeof *run->noises));
     run->noises[run->noise_count++] = run->noise;
     return LS_OK;
 }
 
 static ls_status add_object(ls_run_log *run, const json_t *line) {
-    int64_t step = whole(line, "step", 0, STEP_MAX, LS_RUN_NONE);
+    int64_t step = whole_member(line, "step", 0, STEP_MAX, LS_RUN_NONE);
     if (step == LS_RUN_NONE) {
         run->unknown_lines++;
         return LS_OK;
@@ -428,7 +432,7 @@ static ls_status add_object(ls_run_log *run, const json_t *line) {
     if (json_is_true(json_object_get(line, "noise"))) return add_noise(run, step, line);
     if (json_object_get(line, "saved")) return add_save(run, step, line);
     if (json_is_string(json_object_get(line, "sample"))) return add_sample(run, step, line);
-    /* Of a file that begins: the series does not. */
+    /* The first line of a file has nothing for the series. */
     if (json_object_get(line, "continues") || json_object_get(line, "thinned")) return LS_OK;
     run->unknown_lines++;
     return LS_OK;
@@ -457,9 +461,7 @@ ls_status ls_run_log_add_line(ls_run_log *run, const char *line, size_t bytes) {
     return status;
 }
 
-/* ---- texts ------------------------------------------------------------------------------------------------------- */
-
-/* A last line without its newline is whole where it is JSON, else torn. */
+/* A last line without its newline is complete if it is JSON, else torn. */
 ls_status ls_run_log_add_metrics(ls_run_log *run, const char *text, size_t bytes) {
     for (const char *end = text + bytes; text < end;) {
         const char *newline = memchr(text, '\n', (size_t)(end - text));

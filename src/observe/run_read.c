@@ -1,4 +1,4 @@
-/* run_read.c: the files of a run directory, and the arrays that hold what they tell. */
+/* run_read.c: reads the files of a run directory beside the metrics, and manages the arrays of the log. */
 #include "observe/run_read.h"
 
 #include <errno.h>
@@ -70,7 +70,7 @@ static ls_status join_run_path(char path[PATH_MAX], const char *folder, const ch
     return ls_fail(LS_ERR_INPUT, "path %.*s… is too long", SHOWN, folder);
 }
 
-/* A small file beside the metrics; without it there is less to tell. */
+/* Reads a small file beside the metrics and passes it to `add`. One that is absent or unreadable is ignored. */
 static ls_status read_text(ls_run_log *run, const char *folder, const char *name, add_text_fn *add) {
     char path[PATH_MAX], *text;
     size_t bytes;
@@ -85,6 +85,7 @@ static ls_status read_text(ls_run_log *run, const char *folder, const char *name
     return status;
 }
 
+/* Only if the metrics have no times of the workers. A bad trace is not a failure: run->trace_problem has the reason. */
 static ls_status read_trace(ls_run_log *run, const char *folder) {
     char path[PATH_MAX];
     struct stat about;
@@ -215,7 +216,7 @@ double ls_run_log_option_number(const ls_run_log *run, const char *name) {
     return *end || !isfinite(x) ? (double)NAN : x;
 }
 
-/* A value of config.json is text; one of the identity may be a number or {"f64": "0x1p+0"}. */
+/* Formats a value as text; returns false if it is none. In the identity it may be a number or {"f64": "0x1p+0"}. */
 static bool value_text(const json_t *value, char out[LS_RUN_TEXT_MAX]) {
     if (json_is_object(value)) value = json_object_get(value, "f64");
     if (json_is_string(value))
@@ -269,13 +270,14 @@ out:
 
 /* ---- layout ------------------------------------------------------------------------------------------------------ */
 
+/* Returns the number from 1 to LS_WORKERS_MAX, or else 0. */
 static int64_t count_of(const json_t *json, const char *key) {
     const json_t *value = json_object_get(json, key);
     int64_t n = json_is_integer(value) ? (int64_t)json_integer_value(value) : 0;
     return n >= 1 && n <= LS_WORKERS_MAX ? n : 0;
 }
 
-/* "3,2,2": as many as there are rows, or none at all. */
+/* Parses "3,2,2": one share per replica. If it is malformed, all are 0. */
 static void read_shares(ls_run_log *run, const char *text) {
     char *end = NULL;
     for (int d = 0; d < run->dp; d++) {
@@ -333,8 +335,8 @@ ls_status ls_run_log_add_device(ls_run_log *run, const char *text, size_t bytes)
 
 enum { SAMPLES_MAX = 16 };
 
-/* Waiting for reductions that goes on when the last worker has done its work. */
-static double finish_us(const ls_timeline *line, const ls_timeline_worker *w) {
+/* Returns how long a worker waits for reductions after the last action of any worker. */
+static double exposed_finish_us(const ls_timeline *line, const ls_timeline_worker *w) {
     double sum = 0;
     for (size_t i = 0; i < w->count; i++) {
         const ls_trace_span *span = &w->spans[i];
@@ -344,15 +346,14 @@ static double finish_us(const ls_timeline *line, const ls_timeline_worker *w) {
     return sum;
 }
 
-/* Busy is time inside actions, less waiting in there; waiting is all other time of the work, and that for reductions.
- */
-static ls_status add_step(ls_run_log *run, const ls_timeline *line) {
+/* Adds busy time (inside actions, without waits) and waiting time (the rest of Work, and waits for reductions). */
+static ls_status add_traced_step(ls_run_log *run, const ls_timeline *line) {
     float busy[LS_WORKERS_MAX], wait[LS_WORKERS_MAX];
     double work_us = line->work_end_us - line->work_begin_us;
     for (int r = 0; r < line->workers; r++) {
         const ls_timeline_worker *w = &line->worker[r];
         busy[r] = (float)(w->busy * work_us / 1e3);
-        wait[r] = (float)(((w->waiting + w->bubble) * work_us + finish_us(line, w)) / 1e3);
+        wait[r] = (float)(((w->waiting + w->bubble) * work_us + exposed_finish_us(line, w)) / 1e3);
     }
     for (size_t i = 0; i < line->kernels.lanes; i++) {
         const ls_kernel_lane *lane = &line->kernels.lane[i];
@@ -380,7 +381,7 @@ ls_status ls_run_log_add_trace(ls_run_log *run, const char *source, const ls_tra
         ls_status status = ls_timeline_make(trace, source, step, &line);
         if (status == LS_ERR_RESOURCE) return status;
         if (status != LS_OK) continue;
-        status = add_step(run, &line);
+        status = add_traced_step(run, &line);
         ls_timeline_free(&line);
         LS_TRY(status);
     }

@@ -1,11 +1,10 @@
-/* series.c: the files of a series, read once, and read on.
+/* series.c: reads the files of a series once, and then what is appended to them.
  *
- * A file that was read is known by its number (inode), how far it was read, and the last bytes before that place. While
- * those bytes are still there, what follows is new. Where they are not, the run was cut back: the log goes back to its
- * mark at the begin of that file, which is read again; it has some 4 MiB. What is set aside keeps its number, so that
- * the file that was appended to is known under its new name.
- *
- * A cut that leaves the bytes as they were is one that dropped nothing of what was read. */
+ * A file is identified by its inode; the source remembers how far it was read, and the last bytes before that place.
+ * While those bytes are unchanged, what follows them is new. If they changed, the run was cut back: the log returns to
+ * its mark at the beginning of that file, which is read again (some 4 MiB). A file that is set aside keeps its inode,
+ * so it is recognised under its new name. A cut that leaves those bytes unchanged dropped nothing that had been
+ * read. */
 #include "observe/series.h"
 
 #include <errno.h>
@@ -35,11 +34,11 @@ static const off_t METRICS_BYTES_MAX = (off_t)4 << 30;
 typedef struct source {
     dev_t dev;
     ino_t ino;
-    off_t offset;      /* behind the last line that was read */
-    bool is_long;      /* inside a line that is too long to be one */
-    size_t rest_bytes; /* of a last line without its newline that was taken as it is */
-    ls_run_log_mark mark;
-    char tail[TAIL_MAX]; /* before `offset` */
+    off_t offset;         /* behind the last line that was read */
+    bool is_long;         /* inside a line that is too long to be one */
+    size_t rest_bytes;    /* of a last line without its newline that was accepted as it is */
+    ls_run_log_mark mark; /* the log before this file */
+    char tail[TAIL_MAX];  /* before `offset` */
     size_t tail_bytes;
 } source;
 
@@ -60,7 +59,7 @@ static ls_status add_too_long(ls_run_log *log) {
     return LS_OK;
 }
 
-/* The lines in `bytes` of the piece; *rest: those behind the last newline. */
+/* Adds the lines in the first `bytes` of the piece, and moves those behind the last newline, *rest, to its front. */
 static ls_status add_lines(ls_series *s, source *from, size_t bytes, size_t *rest) {
     const char *p = s->piece, *end = p + bytes, *newline;
     while ((newline = memchr(p, '\n', (size_t)(end - p))) != NULL) {
@@ -82,7 +81,7 @@ static void keep_tail(source *from, int fd) {
     from->tail_bytes = ls_fd_read(fd, from->tail, bytes, from->offset - (off_t)bytes);
 }
 
-/* From where it was read up to, to its end. `is_last`: no process will end a line that has no newline. */
+/* Reads the file from where it was read up to. `is_last`: no process will complete a last line without a newline. */
 static ls_status read_on(ls_series *s, source *from, int fd, bool is_last) {
     size_t held = 0, got;
     off_t begin = from->offset;
@@ -105,7 +104,7 @@ static ls_status read_on(ls_series *s, source *from, int fd, bool is_last) {
     return LS_OK;
 }
 
-/* *fd −1: there is none. */
+/* Sets *fd to −1 if there is no file; the caller closes it. */
 static ls_status open_file(const char *path, int *fd, struct stat *about) {
     *fd = -1;
     if (stat(path, about) != 0)
@@ -120,12 +119,12 @@ static ls_status open_file(const char *path, int *fd, struct stat *about) {
     return LS_OK;
 }
 
-static bool is_same(const source *from, const struct stat *about) {
+static bool is_same_file(const source *from, const struct stat *about) {
     return from->ino == about->st_ino && from->dev == about->st_dev;
 }
 
-/* Whether all that was read of the file is still there. */
-static bool is_as_read(const source *from, int fd, const struct stat *about) {
+/* Returns whether the part of the file that was read is still there. */
+static bool is_unchanged(const source *from, int fd, const struct stat *about) {
     char tail[TAIL_MAX];
     if (about->st_size < from->offset) return false;
     if (from->rest_bytes > 0 && about->st_size != from->offset + (off_t)from->rest_bytes) return false;
@@ -152,7 +151,7 @@ typedef struct parent {
     long long step;
 } parent;
 
-/* A run whose number of steps was raised since is still the same. */
+/* Compares two identities without "steps", which may have been raised since. */
 static bool is_same_run(const json_t *then, const json_t *now) {
     json_t *a = json_copy(json_object_get(then, "fields")), *b = json_copy(json_object_get(now, "fields"));
     if (a && b) {
@@ -165,7 +164,7 @@ static bool is_same_run(const json_t *then, const json_t *now) {
     return same;
 }
 
-/* What parent.json tells; false: nothing that can be used. */
+/* Reads parent.json of a fork; returns false if there is none, or the folder it names holds another run now. */
 static bool find_parent(const char *folder, parent *out) {
     json_t *json = NULL, *identity = NULL;
     ls_path path = ls_path_in(folder, "parent.json");
@@ -187,7 +186,8 @@ static bool find_parent(const char *folder, parent *out) {
 
 static ls_status read_files(ls_series *s, const char *folder, bool is_own);
 
-/* The oldest first. A chain that does not end, or that goes up in steps, is no chain. */
+/* Reads the parents up to the steps at which they were forked, the oldest first. The chain ends after PARENTS_MAX, or
+ * where a parent was forked at a later step than its child. */
 static ls_status read_parents(ls_series *s) {
     parent *list = NULL, next;
     size_t count = 0;
@@ -203,7 +203,7 @@ static ls_status read_parents(ls_series *s) {
         s->log.limit_step = list[i].step;
         status = read_files(s, list[i].path.text, false);
         if (status == LS_ERR_RESOURCE) goto out;
-        status = LS_OK; /* without it there is less to tell */
+        status = LS_OK; /* an unreadable parent only shortens the series */
     }
     s->log.stopped = false;
     s->log.ends_torn = false;
@@ -215,8 +215,8 @@ out:
 
 /* ---- all files --------------------------------------------------------------------------------------------------- */
 
-/* Those set aside, then the one that is appended to. A run that is at work may set that aside meanwhile: it was opened
- * before the others were listed, and is then known by its number. */
+/* Reads the files set aside, then the current one. That is opened before the others are listed, because a run may set
+ * it aside meanwhile: then its inode shows that it is listed twice. */
 static ls_status read_files(ls_series *s, const char *folder, bool is_own) {
     ls_path path = ls_path_in(folder, "metrics.jsonl");
     struct stat about, old_about;
@@ -294,12 +294,12 @@ void ls_series_take_log(ls_series *s, ls_run_log *out) {
     ls_series_close(s);
 }
 
-/* ---- reading on -------------------------------------------------------------------------------------------------- */
+/* ---- refreshing -------------------------------------------------------------------------------------------------- */
 
-/* What was told from a place on, to see how much of it is told again. */
+/* The log before a refresh, and the steps that it dropped, to see which of them came back the same. */
 typedef struct before {
     ls_run_log_mark mark;
-    ls_run_log_step *steps; /* those from `first` on; NULL: there was no going back */
+    ls_run_log_step *steps; /* those from `first` on; NULL: none were dropped */
     size_t first, count;
     long long last_step;
     bool went_back;
@@ -309,7 +309,8 @@ static long long last_step(const ls_run_log *log) {
     return log->step_count > 0 ? log->steps[log->step_count - 1].step : LS_RUN_NONE;
 }
 
-static ls_status remember(ls_series *s, size_t first, before *b) {
+/* Copies the steps from index `first` on, unless an earlier call did. */
+static ls_status remember_steps(ls_series *s, size_t first, before *b) {
     size_t count = s->log.step_count > first ? s->log.step_count - first : 0;
     if (b->went_back && b->first <= first) return LS_OK;
     ls_run_log_step *steps = malloc((count + 1) * sizeof *steps);
@@ -330,24 +331,25 @@ static bool is_same_step(const ls_run_log_step *a, const ls_run_log_step *b) {
 
 /* Reads all files from the beginning. */
 static ls_status read_again(ls_series *s, before *b) {
-    LS_TRY(remember(s, 0, b));
+    LS_TRY(remember_steps(s, 0, b));
     ls_run_log_free(&s->log);
     s->count = 0;
     LS_TRY(ls_run_log_add_folder(&s->log, s->folder.text));
     return read_all(s);
 }
 
-/* The files from number `first` on are not those that were read. */
-static ls_status drop_from(ls_series *s, size_t first, before *b, bool *is_whole) {
+/* Drops the records of the sources from number `first` on. *is_whole false: that is impossible, and the run must be
+ * read again. */
+static ls_status drop_sources(ls_series *s, size_t first, before *b, bool *is_whole) {
     *is_whole = true;
     if (first >= s->count) return LS_OK;
-    LS_TRY(remember(s, s->sources[first].mark.steps, b));
+    LS_TRY(remember_steps(s, s->sources[first].mark.steps, b));
     *is_whole = ls_run_log_go_back(&s->log, &s->sources[first].mark);
     s->count = first;
     return LS_OK;
 }
 
-/* The list of files has changed: one was set aside, or the run went back behind the begin of the newest. */
+/* Reads after the list of files has changed: one was set aside, or the run went back before the newest one began. */
 static ls_status read_new_files(ls_series *s, before *b, bool *is_whole) {
     ls_metrics_file *files = NULL;
     struct stat about;
@@ -358,10 +360,10 @@ static ls_status read_new_files(ls_series *s, before *b, bool *is_whole) {
     for (int i = 0; i <= count; i++) {
         LS_TRY_OUT(open_file(i < count ? files[i].path.text : s->metrics.text, &fd, &about));
         if (fd < 0) continue;
-        bool is_known =
-            known < s->count && is_same(&s->sources[known], &about) && is_as_read(&s->sources[known], fd, &about);
+        bool is_known = known < s->count && is_same_file(&s->sources[known], &about) &&
+                        is_unchanged(&s->sources[known], fd, &about);
         if (!is_known) {
-            LS_TRY_OUT(drop_from(s, known, b, is_whole));
+            LS_TRY_OUT(drop_sources(s, known, b, is_whole));
             if (!*is_whole) goto out;
             LS_TRY_OUT(add_source(s, &about));
         }
@@ -371,20 +373,21 @@ static ls_status read_new_files(ls_series *s, before *b, bool *is_whole) {
         (void)close(fd);
         fd = -1;
     }
-    status = drop_from(s, known, b, is_whole);
+    status = drop_sources(s, known, b, is_whole);
 out:
     if (fd >= 0) (void)close(fd);
     free(files);
     return status;
 }
 
+/* Reads what was appended to the newest file if it is still the one that was read, else compares all files. */
 static ls_status read_more(ls_series *s, before *b, bool *is_whole) {
     struct stat about;
     int fd;
     *is_whole = true;
     LS_TRY(open_file(s->metrics.text, &fd, &about));
     source *newest = s->count > 0 ? &s->sources[s->count - 1] : NULL;
-    if (fd < 0 || !newest || !is_same(newest, &about) || !is_as_read(newest, fd, &about)) {
+    if (fd < 0 || !newest || !is_same_file(newest, &about) || !is_unchanged(newest, fd, &about)) {
         if (fd >= 0) (void)close(fd);
         return read_new_files(s, b, is_whole);
     }
@@ -394,7 +397,7 @@ static ls_status read_more(ls_series *s, before *b, bool *is_whole) {
     return status;
 }
 
-/* The first step of which a record was added: those that are told late have the step that was done by then. */
+/* Returns the earliest step of the records added since the mark; LLONG_MAX if there are none. */
 static long long first_added(const ls_run_log *log, const ls_run_log_mark *m) {
     long long first = LLONG_MAX;
 #define LOOK(list, count, from)                                                                                        \
@@ -429,7 +432,7 @@ ls_status ls_series_refresh(ls_series *s, ls_series_change *change) {
         change->any = true;
         change->went_back = true;
         change->first_step = at > 0 && at <= s->log.step_count ? s->log.steps[at - 1].step : 0;
-        /* Nothing but that a line got its end. */
+        /* Only an incomplete line was completed. */
         if (b.went_back && same == b.count && s->log.cuts == b.mark.cuts) change->went_back = false;
     } else {
         change->first_step = first_added(&s->log, &b.mark);
@@ -438,8 +441,6 @@ ls_status ls_series_refresh(ls_series *s, ls_series_change *change) {
     free(b.steps);
     return status;
 }
-
-/* ---- the end alone ----------------------------------------------------------------------------------------------- */
 
 ls_status ls_series_read_end(const char *run, ls_run_log *out) {
     ls_path path = ls_path_in(run, "metrics.jsonl");
@@ -496,11 +497,11 @@ STEP_COLUMN(get_accuracy, run->validations[i].accuracy)
 STEP_COLUMN(get_val_ms, run->validations[i].ms)
 #undef STEP_COLUMN
 
-static bool always(const ls_run_log *run, size_t i) { return (void)run, (void)i, true; }
+static bool is_always_told(const ls_run_log *run, size_t i) { return (void)run, (void)i, true; }
 static bool has_norm(const ls_run_log *run, size_t i) { return run->steps[i].has_norm; }
 
 const ls_series_column ls_series_columns[] = {
-    {.name = "loss", .label = "loss", .unit = "nats", .get = get_loss, .is_told = always},
+    {.name = "loss", .label = "loss", .unit = "nats", .get = get_loss, .is_told = is_always_told},
     {.name = "norm", .label = "gradient norm", .unit = "", .get = get_norm, .is_told = has_norm},
     {.name = "lr", .label = "learning rate", .unit = "", .get = get_lr},
     {.name = "ms", .label = "time of a step", .unit = "ms", .get = get_ms},
@@ -519,7 +520,7 @@ const ls_series_column ls_series_columns[] = {
      .unit = "nats",
      .of_validation = true,
      .get = get_val_loss,
-     .is_told = always},
+     .is_told = is_always_told},
     {.name = "val_accuracy", .label = "accuracy", .unit = "", .of_validation = true, .get = get_accuracy},
     {.name = "val_ms", .label = "time of an evaluation", .unit = "ms", .of_validation = true, .get = get_val_ms},
 };

@@ -1,4 +1,4 @@
-/* timeline.c: choosing the step and measuring it. */
+/* timeline.c: chooses a step of a trace and measures it. */
 #include "observe/timeline.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ static int compare_steps(const void *a, const void *b) {
     return (x->worker > y->worker) - (x->worker < y->worker);
 }
 
-/* Whether the spans are one step of every worker, with nothing lost. */
+/* Returns whether the spans are one step of every worker, with no event lost. */
 static bool is_whole(const ls_trace *t, const ls_trace_span *const *steps, size_t count) {
     if (count != (size_t)t->workers) return false;
     for (int w = 0; w < t->workers; w++)
@@ -24,7 +24,7 @@ static bool is_whole(const ls_trace *t, const ls_trace_span *const *steps, size_
     return true;
 }
 
-/* Puts the spans of whole steps to the front, in order; *whole: how many steps. */
+/* Moves the spans of complete steps to the front, in order; *whole: how many steps. */
 static void keep_whole(const ls_trace *t, const ls_trace_span **steps, size_t count, size_t *whole) {
     *whole = 0;
     for (size_t at = 0, end; at < count; at = end) {
@@ -35,6 +35,7 @@ static void keep_whole(const ls_trace *t, const ls_trace_span **steps, size_t co
     }
 }
 
+/* *chosen: index among the complete steps of step `wanted`, or of the middle one for 0. */
 static ls_status choose_traced_step(const ls_trace_span *const *steps, size_t whole, int workers, int64_t wanted,
                                     const char *source, size_t *chosen) {
     if (whole == 0)
@@ -49,8 +50,8 @@ static ls_status choose_traced_step(const ls_trace_span *const *steps, size_t wh
                    (long long)wanted, (long long)first, (long long)last);
 }
 
-/* The spans of each worker that begin inside its step. */
-static void cut(const ls_trace *t, const ls_trace_span *const *step, ls_timeline *out) {
+/* Selects the spans of each worker that begin inside its step. */
+static void cut_step(const ls_trace *t, const ls_trace_span *const *step, ls_timeline *out) {
     out->begin_us = HUGE_VAL;
     out->end_us = -HUGE_VAL;
     for (int w = 0; w < t->workers; w++) {
@@ -80,7 +81,7 @@ static ls_status find_step(const ls_trace *t, const char *source, int64_t wanted
         out->step = step[0]->n;
         out->first_step = steps[0]->n;
         out->last_step = steps[(whole - 1) * (size_t)t->workers]->n;
-        cut(t, step, out);
+        cut_step(t, step, out);
     }
     free(steps);
     return status;
@@ -88,6 +89,7 @@ static ls_status find_step(const ls_trace *t, const char *source, int64_t wanted
 
 /* ---- stages ------------------------------------------------------------------------------------------------------ */
 
+/* Returns whether the worker ran any action; *chunk: the lowest chunk of the model that it ran. */
 static bool first_chunk(const ls_timeline_worker *w, int64_t *chunk) {
     bool found = false;
     for (size_t i = 0; i < w->count; i++) {
@@ -98,6 +100,7 @@ static bool first_chunk(const ls_timeline_worker *w, int64_t *chunk) {
     return found;
 }
 
+/* Sets stage and pipeline of a worker, and checks that its chunks are on that stage. */
 static ls_status place_worker(ls_timeline *t, int rank, const char *source) {
     ls_timeline_worker *w = &t->worker[rank];
     w->stage = rank / t->pipelines;
@@ -113,6 +116,7 @@ static ls_status place_worker(ls_timeline *t, int rank, const char *source) {
     return LS_OK;
 }
 
+/* Derives the number of stages from the first chunk of each worker. */
 static ls_status find_stages(ls_timeline *t, const char *source) {
     for (int r = 0; r < t->workers; r++) {
         int64_t chunk = 0;
@@ -143,6 +147,7 @@ static double overlap(double a_begin, double a_end, double b_begin, double b_end
     return end > begin ? end - begin : 0;
 }
 
+/* Adds up the spans of a worker, and extends Work to them. */
 static ls_status sum_worker_spans(ls_timeline *t, int rank, const char *source) {
     ls_timeline_worker *w = &t->worker[rank];
     const ls_trace_span *action = NULL; /* the last one that began */
@@ -186,9 +191,8 @@ static ls_status measure_timeline(ls_timeline *t, const char *source) {
 
 /* ---- reductions -------------------------------------------------------------------------------------------------- */
 
-/* How much of the gradient reductions went on behind the backward pass. Everything is a list of
- * intervals that do not touch each other, in order of time. */
-
+/* How much of the gradient reductions overlaps with the backward pass. Lists have disjoint intervals in order of
+ * time. */
 typedef struct interval {
     double begin, end;
     int64_t n;
@@ -199,7 +203,7 @@ typedef struct intervals {
     size_t count;
 } intervals;
 
-/* Joined with the last one where they overlap. */
+/* Appends an interval, or extends the last one if they overlap. */
 static void add_joined(intervals *list, double begin, double end) {
     interval *last = list->count > 0 ? &list->at[list->count - 1] : NULL;
     if (last && begin <= last->end) {
@@ -209,13 +213,12 @@ static void add_joined(intervals *list, double begin, double end) {
     }
 }
 
-static double length(const intervals *list) {
+static double sum_lengths(const intervals *list) {
     double sum = 0;
     for (size_t i = 0; i < list->count; i++) sum += list->at[i].end - list->at[i].begin;
     return sum;
 }
 
-/* Of what is in both. */
 static double common_length(const intervals *a, const intervals *b) {
     double sum = 0;
     for (size_t i = 0, j = 0; i < a->count && j < b->count;) {
@@ -235,9 +238,9 @@ static int compare_ends(const void *a, const void *b) {
     return (x->end > y->end) - (x->end < y->end);
 }
 
-/* The waits for reductions. A wait is for the one that ends in it and has as many bytes: sums of a TP group are waited
- * for as well. Waits that overlap, which one thread cannot have, count once. */
-static void list_exposed(const ls_timeline_worker *w, const intervals *by_end, intervals *out) {
+/* Lists the waits for gradient reductions. A wait belongs to the reduction that ends in it and has as many bytes,
+ * because workers also wait for sums of the TP group. Overlapping waits, which one thread cannot have, count once. */
+static void list_exposed_waits(const ls_timeline_worker *w, const intervals *by_end, intervals *out) {
     double last_end = w->begin_us;
     size_t from = 0;
     for (size_t i = 0; i < w->count; i++) {
@@ -269,10 +272,10 @@ static ls_status measure_reductions(ls_timeline_worker *worker) {
         by_end.at[by_end.count++] = (interval){span->begin_us, span->end_us, span->n};
     }
     if (by_end.count > 0) qsort(by_end.at, by_end.count, sizeof *by_end.at, compare_ends);
-    list_exposed(worker, &by_end, &exposed);
-    sum->under_way = length(&under_way);
+    list_exposed_waits(worker, &by_end, &exposed);
+    sum->under_way = sum_lengths(&under_way);
     sum->in_backward = common_length(&under_way, &backward) - common_length(&exposed, &backward);
-    sum->exposed = length(&exposed);
+    sum->exposed = sum_lengths(&exposed);
     free(capacity);
     return LS_OK;
 }

@@ -20,17 +20,17 @@ typedef struct ratio {
     double value;
 } ratio;
 
-static const ls_timeline_worker *member(const ls_timeline *t, int pipeline, int stage) {
+static const ls_timeline_worker *worker_of(const ls_timeline *t, int pipeline, int stage) {
     return &t->worker[stage * t->pipelines + pipeline];
 }
 
 /* ---- lists ------------------------------------------------------------------------------------------------------- */
 
-/* Every micro-batch has at least two actions on each stage; a number beyond that is no one's. */
+/* Sets out->micros. Fails if there are more micro-batches than actions, which means that some are missing. */
 static ls_status size_lists(const ls_timeline *t, int pipeline, ls_schedule *out) {
     size_t most = 0;
     for (int s = 0; s < t->stages; s++) {
-        const ls_timeline_worker *w = member(t, pipeline, s);
+        const ls_timeline_worker *w = worker_of(t, pipeline, s);
         size_t actions = 0;
         for (size_t i = 0; i < w->count; i++) {
             if (!ls_mark_is_action(w->spans[i].mark)) continue;
@@ -46,7 +46,7 @@ static ls_status size_lists(const ls_timeline *t, int pipeline, ls_schedule *out
 }
 
 static ls_status fill_list(const ls_timeline *t, int pipeline, int stage, ls_schedule *out) {
-    const ls_timeline_worker *w = member(t, pipeline, stage);
+    const ls_timeline_worker *w = worker_of(t, pipeline, stage);
     ls_action *list = out->actions[stage] = ls_region_take(&out->memory, w->count + 1, sizeof *list);
     if (!list) return ls_fail(LS_ERR_RESOURCE, "out of memory for a schedule of %zu actions", w->count);
     for (size_t i = 0; i < w->count; i++) {
@@ -63,7 +63,7 @@ static ls_status fill_list(const ls_timeline *t, int pipeline, int stage, ls_sch
     return LS_OK;
 }
 
-/* A slot for every micro-batch: which ones were used does not matter for time. */
+/* Builds a schedule from the trace, with a slot for every micro-batch: slots do not affect time. */
 static ls_status read_lists(const ls_timeline *t, int pipeline, ls_schedule *out) {
     size_t chunks = (size_t)t->stages * (size_t)t->chunks;
     *out = (ls_schedule){.kind = LS_SCHEDULE_1F1B, .stages = t->stages, .chunks = t->chunks};
@@ -92,6 +92,7 @@ static ls_status make_durations(const ls_schedule *s, durations *d) {
     return LS_OK;
 }
 
+/* Returns the index of an action in the tables of durations. */
 static size_t place(const ls_timeline *t, int stage, const ls_trace_span *span) {
     return (size_t)stage * (size_t)t->chunks + (size_t)(span->n / t->stages);
 }
@@ -100,7 +101,7 @@ static double seconds_of(const ls_trace_span *span) { return (span->end_us - spa
 
 static void take_means(const ls_timeline *t, int pipeline, durations *d) {
     for (int s = 0; s < t->stages; s++) {
-        const ls_timeline_worker *w = member(t, pipeline, s);
+        const ls_timeline_worker *w = worker_of(t, pipeline, s);
         for (size_t i = 0; i < w->count; i++) {
             const ls_trace_span *span = &w->spans[i];
             if (!ls_mark_is_action(span->mark)) continue;
@@ -123,7 +124,7 @@ static int compare_ratios(const void *a, const void *b) {
 static size_t list_ratios(const ls_timeline *t, int pipeline, const durations *d, ratio *out) {
     size_t count = 0;
     for (int s = 0; s < t->stages; s++) {
-        const ls_timeline_worker *w = member(t, pipeline, s);
+        const ls_timeline_worker *w = worker_of(t, pipeline, s);
         for (size_t i = 0; i < w->count; i++) {
             const ls_trace_span *span = &w->spans[i];
             double mean = ls_mark_is_action(span->mark) ? d->seconds[span->mark][place(t, s, span)] : 0;
@@ -133,7 +134,7 @@ static size_t list_ratios(const ls_timeline *t, int pipeline, const durations *d
     return count;
 }
 
-/* Shares whose mean is 1, so that the time in all stays what it was. */
+/* Computes the relative sizes of micro-batches; their mean is 1, so that the total time stays the same. */
 static ls_status take_shares(const ls_timeline *t, int pipeline, const ls_schedule *schedule, durations *d) {
     size_t capacity = 1, count;
     double sum = 0;
@@ -166,9 +167,8 @@ out:
     return status;
 }
 
-/* ---- all pipelines ----------------------------------------------------------------------------------------------- */
-
-static void give_up(ls_timeline *t) {
+/* Frees all predictions and keeps the last failure message as the reason. */
+static void drop_prediction(ls_timeline *t) {
     snprintf(t->no_prediction, sizeof t->no_prediction, "%s", ls_status_message());
     for (int p = 0; p < t->pipelines; p++) {
         ls_schedule_free(&t->schedule[p]);
@@ -190,7 +190,7 @@ ls_status ls_timeline_predict(ls_timeline *t) {
         ls_status status = predict_one(t, p, &t->schedule[p], &t->prediction[p]);
         if (status == LS_ERR_RESOURCE) return status;
         if (status != LS_OK) {
-            give_up(t);
+            drop_prediction(t);
             return LS_OK;
         }
         if (t->prediction[p].seconds > longest) longest = t->prediction[p].seconds;

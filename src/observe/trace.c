@@ -7,15 +7,15 @@
 #include "base/events.h"
 #include "base/files.h"
 
-/* A step of a pipeline records some hundred events, one with many layers divided some thousand: dozens of steps. */
+/* A pipeline step records some hundred events, some thousand with many layers per stage: room for dozens of steps. */
 enum { EVENTS_PER_THREAD = 1 << 17 };
 
 enum { TAG_TRACE = 1 };
 
 ls_status ls_trace_begin(const char *path) { return path ? ls_events_enable(EVENTS_PER_THREAD) : LS_OK; }
 
-/* The parts of all workers, one after the other, on the first one: a trace can be large, and one copy is enough. */
-static ls_status gather(ls_comm *comm, const char *mine, size_t bytes, char **all, size_t *all_bytes) {
+/* Joins the parts of all workers on rank 0 only, because a trace can be large; *all is NULL on the others. */
+static ls_status gather_parts(ls_comm *comm, const char *mine, size_t bytes, char **all, size_t *all_bytes) {
     ls_status status;
     int size = ls_comm_size(comm);
     size_t *sizes = malloc(sizeof *sizes * (size_t)size), *words = malloc(sizeof *words * (size_t)size);
@@ -46,7 +46,7 @@ out:
 }
 
 /* Each worker adds the punctuation around its part, so that the parts only need to be joined. */
-static ls_status own_part(ls_world *world, char **text, size_t *bytes) {
+static ls_status format_own_part(ls_world *world, char **text, size_t *bytes) {
     char *events = NULL;
     size_t length;
     LS_TRY(ls_events_json(ls_world_rank(world), &events, &length));
@@ -72,8 +72,8 @@ ls_status ls_trace_end(ls_world *world, const char *path) {
     char *mine = NULL, *all = NULL;
     size_t bytes = 0, all_bytes = 0;
     ls_events_disable();
-    LS_TRY_OUT(own_part(world, &mine, &bytes));
-    LS_TRY_OUT(gather(ls_world_comm(world), mine, bytes, &all, &all_bytes));
+    LS_TRY_OUT(format_own_part(world, &mine, &bytes));
+    LS_TRY_OUT(gather_parts(ls_world_comm(world), mine, bytes, &all, &all_bytes));
     if (ls_world_rank(world) == 0) LS_TRY_OUT(ls_file_write_atomic(path, all, all_bytes));
     /* Barrier: workers leave only when the file exists, and all of them return its failure. */
     LS_TRY_OUT(ls_comm_barrier(ls_world_comm(world)));

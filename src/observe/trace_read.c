@@ -1,4 +1,4 @@
-/* trace_read.c: the events of a trace, one after the other, so that no more than one of them is in memory as JSON. */
+/* trace_read.c: parses the events of a trace one by one, so that only one of them is in memory as JSON. */
 #include "observe/trace_read.h"
 
 #include <jansson.h>
@@ -77,6 +77,7 @@ static const struct {
     {"train", "step", LS_MARK_STEP},
 };
 
+/* Returns LS_MARK_KINDS if the event is not one of training. */
 static ls_mark mark_of(const json_t *event) {
     const char *category = text_field(event, "cat"), *name = text_field(event, "name");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -93,9 +94,7 @@ static bool is_reduction(const json_t *event) {
            strcmp(text_field(json_object_get(event, "args"), "of"), "dp") == 0;
 }
 
-/* ---- words ------------------------------------------------------------------------------------------------------- */
-
-/* A run has some hundred; of a file with more the rest is one. */
+/* A run has some hundred different texts; in a file with more, the others become "…". */
 enum { WORDS = 1 << 12, WORD_SLOTS = 2 * WORDS };
 
 struct ls_trace_words {
@@ -133,7 +132,7 @@ static const char *const kind_names[] = {
 
 const char *ls_kernel_kind_name(ls_kernel_kind kind) { return kind_names[kind]; }
 
-/* LS_KERNEL_KINDS: it is not on a GPU. */
+/* Returns LS_KERNEL_KINDS if the event is not on a GPU. */
 static ls_kernel_kind kernel_kind_of(const json_t *event) {
     const char *category = text_field(event, "cat");
     ls_kernel_kind kind = LS_KERNEL_KINDS;
@@ -142,7 +141,7 @@ static ls_kernel_kind kernel_kind_of(const json_t *event) {
     return kind;
 }
 
-/* Threads have no names, so a name is that of a queue. */
+/* Adds the queue that a thread_name event names; threads of the host have no names. */
 static ls_status read_lane(const reader *r, const json_t *event, int worker) {
     ls_trace *t = r->trace;
     ls_trace_lane lane = {.worker = worker};
@@ -154,7 +153,7 @@ static ls_status read_lane(const reader *r, const json_t *event, int worker) {
     return LS_OK;
 }
 
-/* What stands behind the name of its lane. */
+/* Adds a kernel. Its queue must be the one named last. */
 static ls_status read_kernel(const reader *r, const json_t *event, ls_kernel_kind kind, const ls_trace_span *span) {
     ls_trace *t = r->trace;
     const json_t *args = json_object_get(event, "args");
@@ -174,15 +173,15 @@ static ls_status read_kernel(const reader *r, const json_t *event, ls_kernel_kin
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */
 
-static ls_status keep(reader *r, const ls_trace_span *span) {
+static ls_status add_span(reader *r, const ls_trace_span *span) {
     ls_trace *t = r->trace;
     LS_TRY(ls_array_grow(&t->spans, t->count, sizeof *t->spans, "spans of a trace"));
     t->spans[t->count++] = *span;
     return LS_OK;
 }
 
-/* An event is recorded when it ends, and the oldest go first: what is left of a thread or lane is whole from its first
- * end on. */
+/* Notes the earliest end: events are recorded when they end and the oldest are dropped, so a thread or queue is
+ * complete from its first end on. */
 static void note_end(const reader *r, int worker, double end_us) {
     double *from = &r->ring_from[worker];
     if (end_us < *from) *from = end_us;
@@ -212,7 +211,7 @@ static ls_status read_span(reader *r, const json_t *event) {
     LS_TRY(whole_field(r, args, "n", &span.n));
     if (ls_mark_is_action(span.mark)) LS_TRY(read_action(r, args, &span));
     span.for_sum = span.mark == LS_MARK_WAIT && is_sum(text_field(args, "of"));
-    return keep(r, &span);
+    return add_span(r, &span);
 }
 
 static ls_status read_begin(reader *r, const json_t *event) {
@@ -240,7 +239,7 @@ static ls_status read_end(reader *r, const json_t *event) {
     if (worker != r->open.worker || r->open.end_us < r->open.begin_us) return refuse_event(r, "ends before it begins");
     note_end(r, worker, r->open.end_us);
     r->has_open = false;
-    return r->open_is_wanted ? keep(r, &r->open) : LS_OK;
+    return r->open_is_wanted ? add_span(r, &r->open) : LS_OK;
 }
 
 static ls_status read_meta(reader *r, const json_t *event) {
@@ -330,7 +329,7 @@ static int compare_kernels(const void *a, const void *b) {
     return (x->begin_us > y->begin_us) - (x->begin_us < y->begin_us);
 }
 
-static void sort(ls_trace *t) {
+static void sort_spans(ls_trace *t) {
     if (t->count > 0) qsort(t->spans, t->count, sizeof *t->spans, compare_trace_spans);
     size_t at = 0;
     for (int w = 0; w <= t->workers; w++) {
@@ -354,7 +353,7 @@ ls_status ls_trace_parse(const char *source, const char *text, size_t bytes, ls_
     }
     for (int w = 0; w < LS_WORKERS_MAX; w++) out->complete_from[w] = -HUGE_VAL, r.ring_from[w] = HUGE_VAL;
     LS_TRY_OUT(parse_array(&r));
-    sort(out);
+    sort_spans(out);
     free(r.ring_from);
     return LS_OK;
 out:

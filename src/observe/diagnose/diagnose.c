@@ -105,17 +105,18 @@ bool ls_case_is_fp16(const ls_case *c) {
 
 /* ---- order ------------------------------------------------------------------------------------------------------- */
 
-static int rank_of(const ls_finding *f) { return f->is_note ? 2 : ls_cause_is_of_time(f->cause); }
+/* Returns the rank in the order of findings: causes of wrong numbers, causes that only cost time, notes. */
+static int class_of(const ls_finding *f) { return f->is_note ? 2 : ls_cause_is_of_time(f->cause); }
 
 static int compare_findings(const void *a, const void *b) {
     const ls_finding *x = a, *y = b;
-    if (rank_of(x) != rank_of(y)) return rank_of(x) - rank_of(y);
-    if (rank_of(x) == 1 && x->share != y->share) return x->share > y->share ? -1 : 1;
+    if (class_of(x) != class_of(y)) return class_of(x) - class_of(y);
+    if (class_of(x) == 1 && x->share != y->share) return x->share > y->share ? -1 : 1;
     if (x->onset != y->onset) return x->onset < y->onset ? -1 : 1;
     return (int)x->cause - (int)y->cause;
 }
 
-static void order(ls_diagnosis *d) {
+static void sort_findings(ls_diagnosis *d) {
     qsort(d->finding, (size_t)d->finding_count, sizeof *d->finding, compare_findings);
     for (int i = 0; i < d->finding_count; i++) d->cause_count += !d->finding[i].is_note;
 }
@@ -128,21 +129,21 @@ static ls_verdict judge_case(const ls_case *c) {
 
 /* ---- what followed ----------------------------------------------------------------------------------------------- */
 
-/* Where what happened at this step goes; the last place is for what is too much. */
-static char *follow(ls_diagnosis *d, long long step) {
+/* Adds an entry for an event that followed, and returns the place of its text; beyond the limit, a spare one. */
+static char *add_followed(ls_diagnosis *d, long long step) {
     ls_followed *f = &d->followed[d->followed_count < LS_FOLLOWED_MAX ? d->followed_count++ : LS_FOLLOWED_MAX];
     f->step = step;
     return f->text;
 }
 
-#define FOLLOW(d, step, ...) ls_diagnose_print(follow(d, step), LS_DIAGNOSE_LINE_MAX, __VA_ARGS__)
+#define FOLLOW(d, step, ...) ls_diagnose_print(add_followed(d, step), LS_DIAGNOSE_LINE_MAX, __VA_ARGS__)
 
 static int compare_followed(const void *a, const void *b) {
     const ls_followed *x = a, *y = b;
     return (x->step > y->step) - (x->step < y->step);
 }
 
-/* The loss from then to the end, where it is no longer what it was. */
+/* Adds how the loss changed from step `from` to the end, and the first step from which it is not finite. */
 static void follow_loss(ls_case *c, long long from) {
     const ls_series *s = &c->series;
     size_t at;
@@ -218,14 +219,14 @@ static bool is_off(const char *value) {
     return !value || !*value || strcmp(value, "0") == 0 || strcmp(value, "false") == 0 || strcmp(value, "off") == 0;
 }
 
-/* What looks for outliers by itself, or not, recorded which. */
+/* Returns false also if the option was not recorded. For "auto" the run recorded whether the guard was on. */
 static bool guard_is_off(const ls_run_log *run, const char *option) {
     const char *value = ls_run_log_option_get(run, option);
     return value && (strcmp(value, "auto") == 0 ? !run->start.watched : is_off(value));
 }
 
-/* Nothing was found, by the guards that were on. */
-static void list_guards(ls_case *c) {
+/* Adds the guards that were off: without them a run without findings proves less. */
+static void list_guards_off(ls_case *c) {
     static const struct {
         const char *option, *looks_for;
     } guards[] = {{"on-outlier", "gradient groups that stand out: --on-outlier warn"},
@@ -257,15 +258,13 @@ static void list_missing(ls_case *c) {
         else
             MISS(d, "compute and wait times per worker: add --trace run");
     }
-    if (d->verdict == LS_VERDICT_CLEAN) list_guards(c);
+    if (d->verdict == LS_VERDICT_CLEAN) list_guards_off(c);
     ls_cause cause = d->cause_count > 0 ? d->finding[0].cause : LS_CAUSES;
     bool suspicious = cause == LS_CAUSE_OUTLIER || cause == LS_CAUSE_LR || cause == LS_CAUSE_UNKNOWN;
     if (suspicious && run->dp > 1 && is_off(ls_run_log_option_get(run, "audit")) && run->of_kind[LS_EVENT_AUDIT] == 0)
         MISS(d, "whether a worker computes wrong results: add --audit 0.02, which recomputes a fraction of the "
                 "gradients on other workers");
 }
-
-/* ---- the verdict ------------------------------------------------------------------------------------------------- */
 
 static void conclude_diagnosis(ls_case *c) {
     const ls_run_log *run = c->run;
@@ -277,7 +276,7 @@ static void conclude_diagnosis(ls_case *c) {
         d->last_step = run->steps[run->step_count - 1].step;
     }
     if (planned >= 0 && planned < 1e15) d->planned_steps = (long long)planned;
-    order(d);
+    sort_findings(d);
     d->verdict = judge_case(c);
     if (d->cause_count > 0) tell_what_followed(c);
     list_missing(c);
@@ -285,7 +284,7 @@ static void conclude_diagnosis(ls_case *c) {
 
 /* ---- all rules on one run ---------------------------------------------------------------------------------------- */
 
-static ls_status examine(ls_case *c) {
+static ls_status apply_rules(ls_case *c) {
     LS_TRY(ls_series_make(c->run, &c->series));
     LS_TRY(ls_points_make(c->run, &c->series, &c->points));
     LS_TRY(ls_series_rise(&c->series, c->series.first_bad == LS_RUN_NONE ? RISE_STEPS : RISE_STEPS_BROKEN, &c->rise));
@@ -309,7 +308,7 @@ static ls_status examine(ls_case *c) {
 ls_status ls_diagnose(const ls_run_log *run, ls_diagnosis *out) {
     ls_case c = {.run = run, .out = out};
     *out = (ls_diagnosis){.first_step = LS_RUN_NONE, .last_step = LS_RUN_NONE, .planned_steps = LS_RUN_NONE};
-    ls_status status = examine(&c);
+    ls_status status = apply_rules(&c);
     ls_series_free(&c.series);
     ls_points_free(&c.points);
     if (status != LS_OK) ls_diagnosis_free(out);

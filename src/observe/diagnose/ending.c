@@ -6,14 +6,14 @@
 
 #include "observe/diagnose/rules.h"
 
-static double seconds_behind(const ls_run_log *run, long long step) {
+static double seconds_after(const ls_run_log *run, long long step) {
     double sum = 0;
     for (size_t i = run->step_count; i-- > 0 && run->steps[i].step > step;)
         if (run->steps[i].ms > 0) sum += run->steps[i].ms / 1e3;
     return sum;
 }
 
-static void tell_lost(const ls_case *c, ls_finding *f, long long last, long long planned) {
+static void describe_lost_work(const ls_case *c, ls_finding *f, long long last, long long planned) {
     const ls_run_log *run = c->run;
     long long saved = run->save_count > 0 ? run->saves[run->save_count - 1].step : 0;
     char time[LS_SPELL_MAX];
@@ -22,10 +22,10 @@ static void tell_lost(const ls_case *c, ls_finding *f, long long last, long long
         LS_EVIDENCE(f, "nothing is lost: step %lld was saved", saved);
     else if (saved > 0)
         LS_EVIDENCE(f, "the last checkpoint is of step %lld, so %lld step%s (%s of work) must be repeated", saved,
-                    last - saved, last - saved == 1 ? "" : "s", ls_spell(seconds_behind(run, saved), time));
+                    last - saved, last - saved == 1 ? "" : "s", ls_spell(seconds_after(run, saved), time));
     else
         LS_EVIDENCE(f, "no checkpoint was saved, so all %lld step%s (%s of work) are lost", last, last == 1 ? "" : "s",
-                    ls_spell(seconds_behind(run, 0), time));
+                    ls_spell(seconds_after(run, 0), time));
     if (saved > 0)
         LS_ACTION(f, "continue with lockstep train --resume --out RUN%s",
                   last - saved > (planned - saved) / 10 + 1 ? "; a smaller --save-every loses less" : "");
@@ -34,7 +34,8 @@ static void tell_lost(const ls_case *c, ls_finding *f, long long last, long long
                   last >= 20 ? last / 10 : 2LL);
 }
 
-static bool is_asked(const char *reason) {
+/* Returns whether the user, not a failure, ended the run: by an option, Ctrl-C or a signal. */
+static bool is_requested_stop(const char *reason) {
     return strcmp(reason, "early stop") == 0 || strncmp(reason, "interrupted", 11) == 0 ||
            strncmp(reason, "terminated by", 13) == 0;
 }
@@ -52,7 +53,7 @@ void ls_diagnose_ending(ls_case *c) {
         LS_TITLE(ls_note_add(c, LS_CAUSE_ENDED, last, last, 0), "the run is still going: step %lld of %lld", last, all);
         return;
     }
-    bool note = run->stopped ? is_asked(run->stop) : !recorded;
+    bool note = run->stopped ? is_requested_stop(run->stop) : !recorded;
     ls_finding *f =
         note ? ls_note_add(c, LS_CAUSE_ENDED, last, last, 0) : ls_finding_add(c, LS_CAUSE_ENDED, last, last, 0);
     if (run->stopped && note)
@@ -66,5 +67,5 @@ void ls_diagnose_ending(ls_case *c) {
         LS_TITLE(f, "the run was killed after step %lld of %lld: it recorded no reason", last, all);
     else
         LS_TITLE(f, "the run did not finish: its last step is %lld of %lld, and it recorded no reason", last, all);
-    if (!note) tell_lost(c, f, last, all);
+    if (!note) describe_lost_work(c, f, last, all);
 }

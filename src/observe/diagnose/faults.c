@@ -1,6 +1,7 @@
 /* faults.c: workers that compute, or keep, numbers wrongly, as replica checks, hashes and audits saw them. */
 #include "observe/diagnose/rules.h"
 
+/* A value that is not finite is a fault only if repeating the step gave a finite one. */
 static bool is_fault(const ls_run_log_event *e) {
     if (e->kind == LS_EVENT_NON_FINITE) return e->has_recurs && !e->recurs;
     return e->kind == LS_EVENT_REPLICA || e->kind == LS_EVENT_STATE || e->kind == LS_EVENT_AUDIT;
@@ -40,7 +41,7 @@ static void describe_fault(ls_finding *f, const ls_run_log_event *e) {
     }
 }
 
-/* Steps between the last clean check and the fault, and what the run did about them. */
+/* Adds the steps between the last clean check and the fault, and whether the run repeated them. */
 static void describe_doubt(ls_finding *f, const ls_run_log_event *e) {
     if (e->suspect_from != LS_RUN_NONE)
         LS_EVIDENCE(f, "steps %lld to %lld, made since the last clean %s, %s", e->suspect_from, e->suspect_to,
@@ -51,7 +52,7 @@ static void describe_doubt(ls_finding *f, const ls_run_log_event *e) {
                     e->left_out ? ", without the cores or the GPU of this worker" : "");
 }
 
-/* The first step that may be wrong. */
+/* Returns the first step whose result may be wrong. */
 static long long first_in_doubt(const ls_run_log_event *e) {
     return e->suspect_from != LS_RUN_NONE ? e->suspect_from : e->step;
 }

@@ -32,13 +32,13 @@ typedef struct jumps {
     long long last_step;
 } jumps;
 
-static size_t steps_up(const ls_series *s, const ls_episode *e) {
+static size_t count_steps_up(const ls_series *s, const ls_episode *e) {
     size_t count = 0;
     for (size_t i = e->first; i <= e->last; i++) count += (double)s->at[i].score >= UP;
     return count;
 }
 
-/* Behind the beginning of a lasting rise everything jumps. */
+/* Counts the sharp episodes before a lasting rise: once that begins, everything jumps. */
 static jumps count_jumps(const ls_case *c) {
     const ls_series *s = &c->series;
     jumps j = {0};
@@ -48,7 +48,7 @@ static jumps count_jumps(const ls_case *c) {
         j.count++;
         j.far += e->score >= FAR;
         if (e->high > j.longest) j.longest = e->high;
-        size_t lasting = steps_up(s, e);
+        size_t lasting = count_steps_up(s, e);
         if (e->score >= HIGH && lasting > j.lasting) j.lasting = lasting;
         if (!j.first) j.first = e;
         if (!j.largest || e->score > j.largest->score) j.largest = e;
@@ -57,22 +57,23 @@ static jumps count_jumps(const ls_case *c) {
     return j;
 }
 
-/* More than chance gives: in healthy runs a score of 5 comes less than once in 1000 steps, and downward as often as
- * upward. */
-static bool is_data(const ls_series *s, const jumps *j) {
+/* Returns whether there are more jumps than by chance: in healthy runs less than one step in 1000 has a score of 5, and
+ * as many fall as rise. */
+static bool jumps_show_bad_data(const ls_series *s, const jumps *j) {
     size_t some = 4 + s->count / 800, few = 3 + s->count / 5000, chance = 2 * s->jumps_down;
     return j->count >= some + chance || j->far >= few + chance || j->lasting >= LASTING;
 }
 
-/* Steps that stand out beside those just before and after them. That sees smaller jumps than a level of the steps
- * before does, since no course of the loss is in it; it takes more of them, and hardly any downward. */
+/* Steps whose loss stands out from that of the steps just before and after them. This detects smaller jumps than a
+ * comparison with earlier steps alone, because the trend cancels; so more of them are needed, and hardly any
+ * downward. */
 typedef struct lone_steps {
     size_t up, down;
     size_t first, last, largest; /* in the series */
     double rest, score;          /* of the largest: above its neighbours, in scatters */
 } lone_steps;
 
-/* How far the loss of a step is above the median of its neighbours. */
+/* Returns how far the loss of a step is above the median of its neighbours: BESIDE on each side. */
 static double above_neighbours(const ls_series *s, size_t at) {
     double beside[2 * BESIDE];
     size_t n = 0;
@@ -81,14 +82,14 @@ static double above_neighbours(const ls_series *s, size_t at) {
     return s->at[at].loss - ls_median(beside, n);
 }
 
-/* Numbers in their order, of which one goes and one comes with every step. */
+/* The numbers of a sliding window, sorted. */
 typedef struct sliding {
     double x[AROUND];
     size_t n;
 } sliding;
 
-/* The first place whose number is not below the value. */
-static size_t place_in(const sliding *w, double value) {
+/* Returns the first index whose number is not below the value (binary search). */
+static size_t find_place(const sliding *w, double value) {
     size_t low = 0, high = w->n;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -100,39 +101,38 @@ static size_t place_in(const sliding *w, double value) {
     return low;
 }
 
-static void slide_in(sliding *w, double value) {
-    size_t at = place_in(w, value);
+static void insert_sorted(sliding *w, double value) {
+    size_t at = find_place(w, value);
     memmove(w->x + at + 1, w->x + at, (w->n - at) * sizeof *w->x);
     w->x[at] = value;
     w->n++;
 }
 
-static void slide_out(sliding *w, double value) {
-    size_t at = place_in(w, value);
+static void remove_sorted(sliding *w, double value) {
+    size_t at = find_place(w, value);
     w->n--;
     memmove(w->x + at, w->x + at + 1, (w->n - at) * sizeof *w->x);
 }
 
-/* As ls_median(), of what is sorted. */
-static double middle_of(const sliding *w) {
+static double median_of_sorted(const sliding *w) {
     size_t n = w->n;
     return n % 2 ? w->x[n / 2] : 0.5 * w->x[n / 2 - 1] + 0.5 * w->x[n / 2];
 }
 
-static lone_steps find_lone(const ls_case *c) {
+static lone_steps find_lone_steps(const ls_case *c) {
     const ls_series *s = &c->series;
     lone_steps l = {0};
     double rest[AROUND];
     sliding window = {.n = 0};
     size_t end = c->rise.found ? c->rise.low : s->count, known = 0;
     for (size_t i = 0; i + BESIDE < end; i++) {
-        if (i > AROUND / 2) slide_out(&window, fabs(rest[(i - AROUND / 2 - 1) % AROUND]));
+        if (i > AROUND / 2) remove_sorted(&window, fabs(rest[(i - AROUND / 2 - 1) % AROUND]));
         for (; known < end && known <= i + AROUND / 2; known++) {
             rest[known % AROUND] = above_neighbours(s, known);
-            slide_in(&window, fabs(rest[known % AROUND]));
+            insert_sorted(&window, fabs(rest[known % AROUND]));
         }
         if (i < LONE_FROM) continue;
-        double scatter = 1.4826 * middle_of(&window), least = 1e-3 * fabs(s->at[i].loss);
+        double scatter = 1.4826 * median_of_sorted(&window), least = 1e-3 * fabs(s->at[i].loss);
         double score = rest[i % AROUND] / (scatter > least ? scatter : least);
         l.down += score < -LONE;
         if (!(score > LONE)) continue;
@@ -143,16 +143,18 @@ static lone_steps find_lone(const ls_case *c) {
     return l;
 }
 
-/* By chance one step in 4000 is as far up, and as many down. */
-static bool is_lone_data(const ls_series *s, const lone_steps *l) { return l->up >= 7 + s->count / 200 + 4 * l->down; }
+/* By chance one step in 4000 is so far above its neighbours, and one so far below. */
+static bool lone_steps_show_bad_data(const ls_series *s, const lone_steps *l) {
+    return l->up >= 7 + s->count / 200 + 4 * l->down;
+}
 
 bool ls_loss_tells_data(const ls_case *c) {
     jumps j = count_jumps(c);
-    lone_steps l = find_lone(c);
-    return is_data(&c->series, &j) || is_lone_data(&c->series, &l);
+    lone_steps l = find_lone_steps(c);
+    return jumps_show_bad_data(&c->series, &j) || lone_steps_show_bad_data(&c->series, &l);
 }
 
-static void describe_samples(const ls_case *c, ls_finding *f) {
+static void describe_step_samples(const ls_case *c, ls_finding *f) {
     double batch = ls_run_log_option_number(c->run, "global-batch"),
            start = ls_run_log_option_number(c->run, "start-samples");
     double start_step = ls_run_log_option_number(c->run, "start-step");
@@ -167,24 +169,24 @@ static void advise_data(ls_finding *f) {
                  "warn makes the run report the group and its samples");
 }
 
-static void add_lone(ls_case *c, const lone_steps *l) {
+static void add_lone_steps(ls_case *c, const lone_steps *l) {
     const ls_series *s = &c->series;
     ls_finding *f = ls_finding_add(c, LS_CAUSE_BAD_DATA, s->at[l->first].step, s->at[l->last].step, (double)l->up);
     LS_TITLE(f, "bad data: the loss of %zu single steps stands out, first at step %lld", l->up, f->step);
     LS_EVIDENCE(f, "largest at step %lld: loss %.3f, %.3f above the steps beside it (%.1f times the usual scatter)",
                 s->at[l->largest].step, s->at[l->largest].loss, l->rest, l->score);
     LS_EVIDENCE(f, "%zu step%s fell equally far below, so this is not noise", l->down, l->down == 1 ? "" : "s");
-    describe_samples(c, f);
+    describe_step_samples(c, f);
     advise_data(f);
 }
 
 void ls_diagnose_data(ls_case *c) {
     const ls_series *s = &c->series;
     jumps j = count_jumps(c);
-    lone_steps l = find_lone(c);
+    lone_steps l = find_lone_steps(c);
     if (ls_case_find(c, LS_CAUSE_BAD_DATA)) return;
-    if (!is_data(s, &j)) {
-        if (is_lone_data(s, &l)) add_lone(c, &l);
+    if (!jumps_show_bad_data(s, &j)) {
+        if (lone_steps_show_bad_data(s, &l)) add_lone_steps(c, &l);
         return;
     }
     ls_finding *f = ls_finding_add(c, LS_CAUSE_BAD_DATA, s->at[j.first->first].step, j.last_step, (double)j.count);
@@ -196,25 +198,23 @@ void ls_diagnose_data(ls_case *c) {
                 s->at[j.largest->first].step, j.largest->peak, j.largest->level, j.largest->score, j.longest,
                 j.longest == 1 ? "" : "s");
     LS_EVIDENCE(f, "%zu steps fell equally far below the median: this is not noise", s->jumps_down);
-    describe_samples(c, f);
+    describe_step_samples(c, f);
     advise_data(f);
 }
 
-/* ---- a loss that stands still ------------------------------------------------------------------------------------ */
+/* ---- a plateau of the loss --------------------------------------------------------------------------------------- */
 
-/* A loss that stands still while the learning rate is near its peak.
+/* The longest stretch in which the loss stays where it is while the learning rate is near its peak.
  *
- * Where updates are too long, weights wander as fast as they learn: the loss comes down at first, stays where it is,
- * and falls again only when the rate has come down. A plateau alone says nothing: models learn in stages, and every run
- * flattens in the end. So it takes long updates as well (--numerics records them); where they are not known, a rate of
- * AdamW that is out of question, and a loss that has hardly begun to fall. */
-/* The longest stretch in which the loss stands still while the rate is near its peak, where that is the rate's doing.
- */
+ * If updates are too long, weights wander as fast as they learn: the loss falls at first, stays, and falls again only
+ * when the rate is lower. A plateau alone proves nothing: models learn in stages, and every run flattens in the end. So
+ * the rule also requires long updates (--numerics records them) or, if they were not recorded, AdamW with a rate that
+ * is certainly too high and a loss that has hardly begun to fall. */
 typedef struct plateau {
-    size_t steps; /* 0: there is none */
-    long long first, last;
+    size_t steps;          /* 0: there is none */
+    long long first, last; /* steps of the run */
     double loss;
-    double ratio; /* the longest update in it, as a part of the weights; NaN: not recorded */
+    double ratio; /* the largest update norm / weight norm in it; NaN: not recorded */
 } plateau;
 
 static const double STILL = 0.97;              /* of the loss at its beginning: what falls below it is no plateau */
@@ -224,8 +224,9 @@ static const double ADAMW_LR = 0.02;    /* AdamW moves each weight by about the 
 static const double PLATEAU_HIGH = 0.4; /* of the first loss */
 enum { PLATEAU_LEAST = 40, PLATEAU_SHARE = 8, PLATEAU_SMOOTH = 9, PLATEAU_BEGIN = 10 };
 
-/* The first index behind `first` where the stretch that begins there is over. */
-static size_t end_of(const ls_series *s, size_t first, double loss) {
+/* Returns the first index from `first` on at which the loss has fallen below STILL · loss or the rate is not near its
+ * peak. */
+static size_t find_plateau_end(const ls_series *s, size_t first, double loss) {
     size_t at = first;
     while (at < s->count && s->at[at].lr >= NEAR_PEAK * s->peak_lr &&
            ls_series_before(s, at, PLATEAU_SMOOTH) >= STILL * loss)
@@ -233,19 +234,19 @@ static size_t end_of(const ls_series *s, size_t first, double loss) {
     return at;
 }
 
-/* The longest stretch. Starts that lie an eighth of a stretch apart are enough, and take time that grows with n alone.
- */
-static void find_longest(const ls_series *s, plateau *out) {
+/* Tries starts an eighth of a stretch apart, which takes O(n) time and misses little. */
+static void find_longest_plateau(const ls_series *s, plateau *out) {
     for (size_t i = PLATEAU_BEGIN; i < s->count;) {
         double loss = ls_series_before(s, i, PLATEAU_SMOOTH);
-        size_t end = end_of(s, i, loss), length = end - i;
+        size_t end = find_plateau_end(s, i, loss), length = end - i;
         if (length > out->steps)
             *out = (plateau){.first = s->at[i].step, .last = s->at[end - 1].step, .steps = length, .loss = loss};
         i += 1 + length / 8;
     }
 }
 
-/* Measurements in it, and of the ten steps before it, that made it. */
+/* Sets p->ratio to the largest, and *median to the median update/weight ratio in the plateau and the ten steps
+ * before. */
 static ls_status measure_ratio(const ls_case *c, plateau *p, double *median) {
     const ls_points *points = &c->points;
     double *ratio = calloc(points->count + 1, sizeof *ratio);
@@ -268,13 +269,14 @@ bool ls_case_is_adamw(const ls_case *c) {
     return ls_run_option_choice(c->run, LS_OPT_optimizer, &optimizer) && optimizer == LS_OPTIMIZER_ADAMW;
 }
 
+/* Finds the plateau that a high learning rate explains; out->steps is 0 if there is none. */
 static ls_status find_plateau(const ls_case *c, plateau *out) {
     const ls_series *s = &c->series;
     size_t least = s->count / PLATEAU_SHARE > PLATEAU_LEAST ? s->count / PLATEAU_SHARE : PLATEAU_LEAST;
     plateau p = {0};
     double median;
     *out = (plateau){0};
-    find_longest(s, &p);
+    find_longest_plateau(s, &p);
     if (p.steps < least) return LS_OK;
     p.ratio = (double)NAN;
     LS_TRY(measure_ratio(c, &p, &median));
@@ -287,13 +289,14 @@ static ls_status find_plateau(const ls_case *c, plateau *out) {
 
 /* ---- learning rate ----------------------------------------------------------------------------------------------- */
 
+/* Measurements with updates that are too long against the weights. */
 typedef struct lengths {
     const ls_point *first, *worst; /* NULL: none */
     size_t count;
 } lengths;
 
-/* Updates that are too long, at measurements in a row that lie at least BEGIN_STEPS apart, behind the first steps. */
-static lengths find_lengths(const ls_case *c) {
+/* Finds the first consecutive measurements of too long updates that span BEGIN_STEPS steps, or one far too long. */
+static lengths find_long_updates(const ls_case *c) {
     lengths found = {0}, now = {0};
     for (size_t i = 0; i < c->points.count; i++) {
         const ls_point *p = &c->points.point[i];
@@ -311,8 +314,8 @@ static lengths find_lengths(const ls_case *c) {
     return found;
 }
 
-/* Updates that are rather long, here and there, most of the time. */
-static lengths find_often(const ls_case *c) {
+/* Finds updates that are rather long in at least a third of the measurements near the peak of the rate. */
+static lengths find_often_long_updates(const ls_case *c) {
     lengths found = {0};
     size_t all = 0;
     for (size_t i = 0; i < c->points.count; i++) {
@@ -327,6 +330,7 @@ static lengths find_often(const ls_case *c) {
     return found.count >= OFTEN && 3 * found.count >= all ? found : (lengths){0};
 }
 
+/* Returns the median gradient norm of the five steps up to index `at`. */
 static double norm_near(const ls_series *s, size_t at) {
     double x[5];
     size_t n = 0;
@@ -347,18 +351,19 @@ static void describe_rise(const ls_case *c, ls_finding *f) {
                     100 * s->at[r->first].lr / s->peak_lr);
 }
 
-/* What the run multiplied --lr by (--lr-scaling). */
-static double scaled_by(const ls_run_log *run) {
+/* Returns the factor by which --lr-scaling multiplied --lr; 1 if that was not recorded. */
+static double lr_scaling_of(const ls_run_log *run) {
     double batch = ls_run_log_option_number(run, "global-batch"), base = ls_run_log_option_number(run, "lr-base-batch");
     int scaling;
     if (!(batch >= 1) || !(base >= 1) || !ls_run_option_choice(run, LS_OPT_lr_scaling, &scaling)) return 1;
     return ls_lr_scaling_factor((ls_lr_scaling)scaling, batch, base);
 }
 
-/* Below the rate at which it began to rise, by `factor`. Never one that these rules would find too high. */
+/* Advises the rate at which the loss began to rise (or the peak), divided by `factor`: never one that these rules would
+ * find too high. */
 static void advise_lr(const ls_case *c, ls_finding *f, double factor) {
     double lr = c->series.peak_lr, planned = ls_run_log_option_number(c->run, "lr"),
-           warmup = ls_run_log_option_number(c->run, "warmup"), scale = scaled_by(c->run);
+           warmup = ls_run_log_option_number(c->run, "warmup"), scale = lr_scaling_of(c->run);
     char longer[64] = "", base[LS_BASE_TEXT_MAX];
     ls_case_name_base(c, f->onset, base);
     if (isfinite(warmup) && c->rise.found && (double)c->series.at[c->rise.first].step <= 2 * warmup + 10)
@@ -372,7 +377,7 @@ static void advise_lr(const ls_case *c, ls_finding *f, double factor) {
         LS_ACTION(f, "a lower --lr%s, %s", longer, base);
 }
 
-/* A cause that comes before the rise, or with it, explains it. */
+/* Moves the onset behind that of another cause before or at the rise, because that explains the rise. */
 static void set_onset(const ls_case *c, ls_finding *f) {
     for (int i = 0; i < c->out->finding_count; i++) {
         const ls_finding *other = &c->out->finding[i];
@@ -381,7 +386,7 @@ static void set_onset(const ls_case *c, ls_finding *f) {
     }
 }
 
-/* While updates are as long, the loss jumps by itself: jumps of the loss alone are no sign of bad data. */
+/* Moves the onset before bad data that only the loss shows: with updates this long the loss jumps by itself. */
 static void go_before_jumps(const ls_case *c, ls_finding *f) {
     for (int i = 0; i < c->out->finding_count; i++) {
         const ls_finding *other = &c->out->finding[i];
@@ -390,6 +395,7 @@ static void go_before_jumps(const ls_case *c, ls_finding *f) {
     }
 }
 
+/* Counts long episodes from which the loss recovers slowly, and finds the first and the largest. */
 static size_t count_waves(const ls_case *c, const ls_episode **first, const ls_episode **largest) {
     const ls_series *s = &c->series;
     size_t count = 0;
@@ -402,6 +408,7 @@ static size_t count_waves(const ls_case *c, const ls_episode **first, const ls_e
     return count;
 }
 
+/* Returns NULL if there are too few waves for a cause. */
 static ls_finding *add_waves(ls_case *c) {
     const ls_series *s = &c->series;
     const ls_episode *first = NULL, *largest = NULL;
@@ -426,7 +433,7 @@ static ls_finding *add_rise(ls_case *c) {
     return f;
 }
 
-static ls_finding *add_lengths(ls_case *c, const lengths *l) {
+static ls_finding *add_long_updates(ls_case *c, const lengths *l) {
     ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, l->first->step, l->worst->step, l->worst->ratio);
     LS_TITLE(f, "learning rate too high: each update is %.0f %% of the weights, from step %lld on",
              100 * l->worst->ratio, f->step);
@@ -457,13 +464,13 @@ static void describe_plateau(const ls_case *c, const plateau *p, bool has_length
 }
 
 ls_status ls_diagnose_lr(ls_case *c) {
-    lengths l = find_lengths(c);
-    if (!l.first) l = find_often(c);
+    lengths l = find_long_updates(c);
+    if (!l.first) l = find_often_long_updates(c);
     plateau flat = {0};
     ls_finding *f = c->rise.found ? add_rise(c) : add_waves(c);
     if (!f) {
         LS_TRY(find_plateau(c, &flat));
-        f = l.first ? add_lengths(c, &l) : flat.steps > 0 ? add_plateau(c, &flat) : NULL;
+        f = l.first ? add_long_updates(c, &l) : flat.steps > 0 ? add_plateau(c, &flat) : NULL;
     }
     if (!f) return LS_OK;
     if (flat.steps > 0) describe_plateau(c, &flat, l.first != NULL, f);
@@ -480,8 +487,6 @@ ls_status ls_diagnose_lr(ls_case *c) {
     advise_lr(c, f, factor > 100 ? 100 : factor);
     return LS_OK;
 }
-
-/* ---- a run that broke -------------------------------------------------------------------------------------------- */
 
 void ls_diagnose_unknown(ls_case *c) {
     const ls_series *s = &c->series;

@@ -18,7 +18,8 @@ static const double LOW_LR = 0.05;   /* of the peak: below it updates may vanish
 
 /* ---- points ------------------------------------------------------------------------------------------------------ */
 
-static double larger(float a, float b) {
+/* NaN counts as −1. */
+static double larger_share(float a, float b) {
     double x = isnan(a) ? -1 : (double)a, y = isnan(b) ? -1 : (double)b;
     return x > y ? x : y;
 }
@@ -32,21 +33,21 @@ static int compare_down(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-static bool is_16(const ls_run_log *run) {
+static bool is_16_bit(const ls_run_log *run) {
     int precision;
     return ls_run_option_choice(run, LS_OPT_precision, &precision) && precision != LS_PLAN_FP32;
 }
 
-/* `value` has room for every line of the point. */
+/* Computes the shares of flushed values. `value`: room for every line of the point. */
 static void sum_flushed(const ls_run_log *run, ls_point *p, bool inner_only, double *value) {
     size_t n = 0;
     p->worst_flushed = LS_RUN_NONE;
     p->worst_flushed_share = -1;
     for (size_t i = p->first; i < p->first + p->count; i++) {
         const ls_run_log_numerics *line = &run->numerics[i];
-        double share = larger(line->grad_flushed, line->act_flushed);
-        /* All was zero before it came here: there is nothing left to become zero. */
-        if (is_16(run) && (double)line->grad_norm == 0) share = 1;
+        double share = larger_share(line->grad_flushed, line->act_flushed);
+        /* The gradient was all zero already, so nothing is counted as flushed here. */
+        if (is_16_bit(run) && (double)line->grad_norm == 0) share = 1;
         if (share < 0 || (inner_only && !is_inner(run, line))) continue;
         value[n++] = share;
         if (share <= p->worst_flushed_share) continue;
@@ -58,6 +59,7 @@ static void sum_flushed(const ls_run_log *run, ls_point *p, bool inner_only, dou
     p->flushed = ls_median(value, n);
 }
 
+/* Computes the other figures. `value`: room for twice the lines of the point. */
 static void sum_others(const ls_run_log *run, ls_point *p, bool inner_only, double *value) {
     size_t lost = 0, ratios = 0;
     double *ratio = value + p->count;
@@ -65,7 +67,7 @@ static void sum_others(const ls_run_log *run, ls_point *p, bool inner_only, doub
     p->high = p->worst_lost_share = -1;
     for (size_t i = p->first; i < p->first + p->count; i++) {
         const ls_run_log_numerics *line = &run->numerics[i];
-        double high = larger(line->grad_high, line->act_high), share = (double)line->lost;
+        double high = larger_share(line->grad_high, line->act_high), share = (double)line->lost;
         if (high > p->high) {
             p->high = high;
             p->worst_high = line->block;
@@ -82,7 +84,7 @@ static void sum_others(const ls_run_log *run, ls_point *p, bool inner_only, doub
     p->ratio = ls_median(ratio, ratios);
 }
 
-static void sum_up(const ls_run_log *run, const ls_series *series, ls_point *p, double *value) {
+static void sum_up_point(const ls_run_log *run, const ls_series *series, ls_point *p, double *value) {
     bool inner = false;
     size_t at;
     for (size_t i = p->first; i < p->first + p->count; i++) inner = inner || is_inner(run, &run->numerics[i]);
@@ -110,7 +112,7 @@ ls_status ls_points_make(const ls_run_log *run, const ls_series *series, ls_poin
         ls_points_free(out);
         return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu blocks", longest);
     }
-    for (size_t i = 0; i < out->count; i++) sum_up(run, series, &out->point[i], value);
+    for (size_t i = 0; i < out->count; i++) sum_up_point(run, series, &out->point[i], value);
     free(value);
     return LS_OK;
 }
@@ -129,8 +131,8 @@ typedef struct stretch {
     size_t count; /* points in which it held */
 } stretch;
 
-/* From the first of two points in a row (or of all there is) in which the test holds; it must hold in most of those
- * that follow. */
+/* Finds the stretch that begins with the first of two points in a row that pass the test (or with the only points).
+ * Returns whether most points from there on pass. `size` ranks points for out->worst. */
 static bool find_stretch(const ls_case *c, point_test *test, double (*size)(const ls_point *), stretch *out) {
     const ls_points *points = &c->points;
     size_t after = 0;
@@ -169,7 +171,7 @@ static bool has_low_scale(const ls_case *c, const ls_point *p) {
     return is_constant && ls_case_is_fp16(c) && c->run->of_kind[LS_EVENT_OVERFLOW] == 0 && p->high < 1e-4;
 }
 
-/* Blocks differ: a third of them is enough, or one that loses half of everything. */
+/* Blocks differ: a third of them is enough, or one block that flushes half of its gradients. */
 static bool is_flushed(const ls_case *c, const ls_point *p) {
     const ls_point *first = &c->points.point[0];
     if (p->flushed_third >= FLUSHED || p->worst_flushed_share >= 0.5) return true;
@@ -177,7 +179,7 @@ static bool is_flushed(const ls_case *c, const ls_point *p) {
     return p->flushed >= RISING && first->flushed >= 0 && p->flushed >= 3 * first->flushed;
 }
 
-/* Whether the scale moves, and what keeps it from doing so, is seen in the steps themselves. */
+/* Reads from the steps how the loss scale moved, because the advice depends on what keeps it from growing. */
 static void advise_underflow(const ls_case *c, ls_finding *f) {
     const ls_run_log *run = c->run;
     int low = INT_MAX, high = INT_MIN;

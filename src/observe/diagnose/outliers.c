@@ -30,15 +30,15 @@ typedef struct outliers {
     const ls_run_log_event *largest, *first_data;
 } outliers;
 
-static int by_sample(const void *a, const void *b) {
+static int compare_samples(const void *a, const void *b) {
     const ls_run_log_event *x = *(const ls_run_log_event *const *)a, *y = *(const ls_run_log_event *const *)b;
     return (x->first_sample > y->first_sample) - (x->first_sample < y->first_sample);
 }
 
-/* Neighbours in the order of samples that overlap, of different steps. */
-static void count_again(outliers *o, const ls_run_log_event **sorted) {
+/* Counts outliers of different steps with overlapping samples. `sorted`: room for o->count pointers. */
+static void count_repeated_samples(outliers *o, const ls_run_log_event **sorted) {
     memcpy(sorted, o->event, o->count * sizeof *sorted);
-    qsort(sorted, o->count, sizeof *sorted, by_sample);
+    qsort(sorted, o->count, sizeof *sorted, compare_samples);
     for (size_t i = 1; i < o->count; i++) {
         const ls_run_log_event *a = sorted[i - 1], *b = sorted[i];
         if (a->first_sample < 0 || a->samples < 1 || a->step == b->step) continue;
@@ -65,8 +65,8 @@ static void count_workers(const ls_run_log *run, outliers *o) {
 
 static double factor_of(const ls_run_log_event *e) { return e->median > 0 ? e->norm / e->median : (double)NAN; }
 
-/* The loss jumped in this very step: a loss that had been rising says nothing about the data. */
-static bool is_hot_step(const ls_series *s, long long step) {
+/* Returns whether the loss jumped in this very step: a loss that was rising before says nothing about the data. */
+static bool loss_jumped(const ls_series *s, long long step) {
     size_t at;
     if (!ls_series_find(s, step, &at) || s->at[at].step != step || at == 0) return false;
     if (s->at[at].in_data) return true;
@@ -74,16 +74,17 @@ static bool is_hot_step(const ls_series *s, long long step) {
     return s->at[at].loss - ls_series_before(s, at - 1, 3) >= 0.5 * (s->at[at].loss - ls_series_before(s, at - 1, 32));
 }
 
-/* The loss of the group itself says more than that of its step. */
-static bool is_hot(const ls_series *s, const ls_run_log_event *e) {
-    return isfinite(e->loss_score) && isfinite(e->group_loss) ? e->loss_score >= HOT : is_hot_step(s, e->step);
+/* Judges by the loss of the group if it was recorded, else by that of its step. */
+static bool has_high_loss(const ls_series *s, const ls_run_log_event *e) {
+    return isfinite(e->loss_score) && isfinite(e->group_loss) ? e->loss_score >= HOT : loss_jumped(s, e->step);
 }
 
-static void count_hot(const ls_series *s, outliers *o) {
+/* Also finds the outlier with the largest norm / median. */
+static void count_high_losses(const ls_series *s, outliers *o) {
     for (size_t i = 0; i < o->count; i++) {
         const ls_run_log_event *e = o->event[i];
         if (!o->largest || !(factor_of(e) <= factor_of(o->largest))) o->largest = e;
-        if (!is_hot(s, e)) continue;
+        if (!has_high_loss(s, e)) continue;
         o->hot++;
         if (!o->first_data) o->first_data = e;
     }
@@ -168,7 +169,7 @@ static void add_outlier(ls_case *c, const outliers *o) {
                      "from unusual data");
 }
 
-/* Outliers of many workers while the loss runs away are its consequence. */
+/* Returns whether the outliers are a consequence of a rise of the loss, not its cause. */
 static bool is_consequence(const ls_case *c, const outliers *o) {
     if (!c->rise.found || o->hot == o->count) return false;
     bool scattered = o->worker_count > 1 && (double)o->of_worker < MOSTLY * (double)o->count;
@@ -176,8 +177,8 @@ static bool is_consequence(const ls_case *c, const outliers *o) {
     return o->event[0]->step >= (scattered ? low - SCATTERED_BEFORE : c->series.at[c->rise.first].step);
 }
 
-/* While the loss falls fast, gradients of some samples are long by nature, most where embeddings are still near zero
- * and a norm divides by their length. A few of those, of no worker in particular, are no cause. */
+/* Returns whether these are the few outliers that are normal while the loss falls fast: gradients are long where
+ * embeddings are still near zero and a norm layer divides by their length. */
 static bool is_early(const ls_case *c, const outliers *o) {
     const ls_series *s = &c->series;
     size_t at;
@@ -189,19 +190,20 @@ static bool is_early(const ls_case *c, const outliers *o) {
     return gain > 0 && ls_series_before(s, at - 1, 16) - end >= EARLY * gain;
 }
 
-/* Here and there a group whose text is no harder than that of its peers, that was long again if it was computed
- * again, and that nothing followed: small models have such sequences. Two of one worker are no pattern yet. */
+/* Returns whether these are the rare outliers of small models: normal loss, the same gradient if it was recomputed, and
+ * no consequence. Two of one worker are no pattern yet. */
 static bool is_harmless(const ls_case *c, const outliers *o) {
     if (o->count > FEW + c->series.count / FEW_STEPS || o->hot > 0 || o->again > 0 || c->rise.found) return false;
     if (o->count > FEW && o->mostly_one) return false;
     for (size_t i = 0; i < o->count; i++) {
         const ls_run_log_event *e = o->event[i];
-        bool fine = e->has_recurs ? e->recurs : !is_hot_step(&c->series, e->step);
+        bool fine = e->has_recurs ? e->recurs : !loss_jumped(&c->series, e->step);
         if (!isfinite(e->group_loss) || !fine) return false;
     }
     return true;
 }
 
+/* Adds one finding for all outliers: a note if they are normal, else bad data, else a suspicious worker or group. */
 static void judge_outlier_events(ls_case *c, const outliers *o) {
     const char *plural = o->count == 1 ? "" : "s";
     long long first = o->event[0]->step, last = o->event[o->count - 1]->step;
@@ -234,9 +236,9 @@ ls_status ls_diagnose_outliers(ls_case *c) {
     for (size_t i = 0; i < capacity; i++)
         if (run->events[i].kind == LS_EVENT_OUTLIER) o.event[o.count++] = &run->events[i];
     if (o.count > 0) {
-        count_again(&o, o.event + capacity);
+        count_repeated_samples(&o, o.event + capacity);
         count_workers(run, &o);
-        count_hot(&c->series, &o);
+        count_high_losses(&c->series, &o);
         judge_outlier_events(c, &o);
     }
     free(o.event);

@@ -30,8 +30,8 @@ typedef struct skips {
     int fall_from, fall_to;
 } skips;
 
-/* The start lasts as long as skips follow each other closely, from the first steps on. */
-static void pass_start(const ls_run_log *run, skips *s) {
+/* Counts the skips of the start, which lasts as long as they are at most GAP steps apart, from the first step on. */
+static void count_start_skips(const ls_run_log *run, skips *s) {
     size_t last = 0, i = 0;
     bool any = false;
     for (; i < run->step_count && i - last <= GAP; i++) {
@@ -43,8 +43,9 @@ static void pass_start(const ls_run_log *run, skips *s) {
     s->first = any ? last + 1 : 0;
 }
 
-/* Where the scale is after the skip at `i`: the lowest of the next steps. */
-static int lowest_after(const ls_run_log *run, size_t i, size_t *skipped) {
+/* Returns the lowest exponent of the scale in the NEAR steps from index `i` on (INT_MAX: none); *skipped: their
+ * skips. */
+static int lowest_scale_after(const ls_run_log *run, size_t i, size_t *skipped) {
     int lowest = INT_MAX;
     *skipped = 0;
     for (size_t k = i; k < run->step_count && k - i < NEAR; k++) {
@@ -54,14 +55,15 @@ static int lowest_after(const ls_run_log *run, size_t i, size_t *skipped) {
     return lowest;
 }
 
-static void look_for_fall(const ls_run_log *run, skips *s) {
+/* Counts the skips behind the start, and finds the first from which the scale falls fast. */
+static void find_scale_fall(const ls_run_log *run, skips *s) {
     s->fall = SIZE_MAX;
     for (size_t i = s->first; i < run->step_count; i++) {
         size_t near;
         if (!run->steps[i].skipped) continue;
         s->count++;
         if (s->fall != SIZE_MAX || run->steps[i].scale == INT_MIN) continue;
-        int low = lowest_after(run, i, &near);
+        int low = lowest_scale_after(run, i, &near);
         if (near < SKIPS || low > run->steps[i].scale - FALL) continue;
         s->fall = i;
         s->fall_from = run->steps[i].scale;
@@ -72,7 +74,8 @@ static void look_for_fall(const ls_run_log *run, skips *s) {
 
 /* ---- what came before -------------------------------------------------------------------------------------------- */
 
-static double high_of(const ls_run_log *run, const ls_point *p, int block) {
+/* Returns the larger share of values near the overflow limit in this block; 0 if it was not recorded. */
+static double high_share_of(const ls_run_log *run, const ls_point *p, int block) {
     for (size_t i = p->first; i < p->first + p->count; i++) {
         const ls_run_log_numerics *n = &run->numerics[i];
         if (n->block != block) continue;
@@ -82,7 +85,8 @@ static double high_of(const ls_run_log *run, const ls_point *p, int block) {
     return 0;
 }
 
-/* The block whose share at the upper end had grown most when `step` came, and since when. */
+/* Adds the block with most values near the overflow limit at f->step, if they grew tenfold; the onset moves to where
+ * that began. */
 static void add_growth(const ls_case *c, ls_finding *f) {
     const ls_points *points = &c->points;
     size_t end = 0;
@@ -90,18 +94,19 @@ static void add_growth(const ls_case *c, ls_finding *f) {
     if (end < 2) return;
     const ls_point *last = &points->point[end - 1];
     int block = last->worst_high;
-    double share = block < 0 ? 0 : high_of(c->run, last, block);
+    double share = block < 0 ? 0 : high_share_of(c->run, last, block);
     if (share < 1e-3) return;
     size_t from = end - 1;
-    while (from > 0 && high_of(c->run, &points->point[from - 1], block) >= share / 10) from--;
+    while (from > 0 && high_share_of(c->run, &points->point[from - 1], block) >= share / 10) from--;
     if (from == 0) return; /* no growth: it was there all the time */
     const ls_point *first = &points->point[from];
     if (!f->block[0]) memcpy(f->block, c->run->blocks[block], LS_RUN_NAME_MAX);
     if (first->step < f->onset) f->onset = first->step;
     LS_EVIDENCE(f, "values near the overflow limit in %s: fraction %.2g at step %lld, %.2g at step %lld",
-                c->run->blocks[block], high_of(c->run, first - 1, block), first[-1].step, share, last->step);
+                c->run->blocks[block], high_share_of(c->run, first - 1, block), first[-1].step, share, last->step);
 }
 
+/* Returns the first event of this kind at step `from` or later, or NULL. */
 static const ls_run_log_event *first_event(const ls_run_log *run, ls_run_log_event_kind kind, long long from) {
     for (size_t i = 0; i < run->event_count; i++)
         if (run->events[i].kind == kind && run->events[i].step >= from) return &run->events[i];
@@ -115,7 +120,7 @@ static bool scale_is_constant(const ls_run_log *run) {
     return scale && strcmp(scale, "dynamic") != 0;
 }
 
-static void add_fall(ls_case *c, const skips *s, const ls_run_log_event *floor) {
+static void add_scale_fall(ls_case *c, const skips *s, const ls_run_log_event *floor) {
     const ls_run_log *run = c->run;
     long long step = s->fall != SIZE_MAX ? run->steps[s->fall].step : floor->step;
     const ls_run_log_event *event = first_event(run, LS_EVENT_OVERFLOW, step);
@@ -139,7 +144,7 @@ static void add_fall(ls_case *c, const skips *s, const ls_run_log_event *floor) 
                   f->block[0] ? f->block : "a block");
 }
 
-static void add_always(ls_case *c, const skips *s) {
+static void add_many_skips(ls_case *c, const skips *s) {
     const ls_run_log *run = c->run;
     const ls_run_log_event *event = first_event(run, LS_EVENT_OVERFLOW, 0);
     size_t skipped = s->start_count + s->count, i = 0;
@@ -154,7 +159,7 @@ static void add_always(ls_case *c, const skips *s) {
     LS_ACTION(f, "use --loss-scale dynamic with a lower initial value; or --precision bf16, which needs no loss scale");
 }
 
-static void note_start(ls_case *c, const skips *s) {
+static void note_start_skips(ls_case *c, const skips *s) {
     const ls_run_log *run = c->run;
     if (s->start_count == 0) return;
     ls_finding *f =
@@ -163,7 +168,7 @@ static void note_start(ls_case *c, const skips *s) {
              s->start_count, s->start_count == 1 ? " was" : "s were", f->last_step);
 }
 
-static void note_growth(ls_case *c, const skips *s) {
+static void note_growth_skips(ls_case *c, const skips *s) {
     if (s->count == 0) return;
     const ls_run_log *run = c->run;
     size_t i = s->first;
@@ -173,7 +178,7 @@ static void note_growth(ls_case *c, const skips *s) {
              s->count == 1 ? " was" : "s were");
 }
 
-/* A value that is not finite and came back when the step was repeated; others are faults. */
+/* Reports the first value that is not finite and came back when the step was repeated; others are faults (faults.c). */
 static void add_non_finite(ls_case *c) {
     const ls_run_log_event *e = NULL;
     for (size_t i = 0; i < c->run->event_count && !e; i++)
@@ -207,20 +212,20 @@ void ls_diagnose_overflow(ls_case *c) {
     const ls_run_log *run = c->run;
     const ls_run_log_event *floor = first_event(run, LS_EVENT_FLOOR, 0);
     skips s = {0};
-    pass_start(run, &s);
-    look_for_fall(run, &s);
+    count_start_skips(run, &s);
+    find_scale_fall(run, &s);
     size_t all = s.start_count + s.count;
     bool is_fall = s.fall != SIZE_MAX;
     bool mostly = (double)all >= 0.9 * (double)run->step_count && all >= ENOUGH;
     bool often = s.count >= ENOUGH && (double)s.count >= MANY * (double)s.steps;
     if (mostly && !floor)
-        add_always(c, &s);
+        add_many_skips(c, &s);
     else if (is_fall || floor)
-        add_fall(c, &s, floor);
+        add_scale_fall(c, &s, floor);
     else if (often)
-        add_always(c, &s);
+        add_many_skips(c, &s);
     else
-        note_growth(c, &s);
-    if (!mostly) note_start(c, &s);
+        note_growth_skips(c, &s);
+    if (!mostly) note_start_skips(c, &s);
     add_non_finite(c);
 }

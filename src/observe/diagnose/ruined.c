@@ -36,8 +36,8 @@ static course measure_course(const ls_series *s) {
     return c;
 }
 
-/* What a model that has learned something is below. */
-static double bound(const ls_case *c, double first) {
+/* Returns the loss that a model which has learned anything is below. */
+static double bound_of_learning(const ls_case *c, double first) {
     double unigram = c->run->start.unigram;
     return unigram > 0 && unigram < first ? unigram : KNOWS_LITTLE * first;
 }
@@ -49,7 +49,7 @@ static double planned_lr(const ls_case *c) {
 
 /* ---- findings ---------------------------------------------------------------------------------------------------- */
 
-static void advise(const ls_case *c, ls_finding *f) {
+static void advise_lower_lr(const ls_case *c, ls_finding *f) {
     double lr = planned_lr(c);
     if (!(lr > 0))
         LS_ACTION(f, "a lower --lr with a --warmup, from scratch");
@@ -63,8 +63,9 @@ static void add_unigram(const ls_case *c, ls_finding *f, double end) {
     if (unigram > 0) LS_EVIDENCE(f, "token frequencies alone give a loss of %.3f; the run ends at %.3f", unigram, end);
 }
 
-/* Jumps of the loss and overflow come from it: it goes before them, and another number format would not help. */
-static void go_first(ls_case *c, ls_finding *f) {
+/* Puts the finding before jumps of the loss, overflow and underflow, which are its effects, and removes their
+ * advice. */
+static void put_before_effects(ls_case *c, ls_finding *f) {
     for (int i = 0; i < c->out->finding_count; i++) {
         ls_finding *other = &c->out->finding[i];
         bool follows = other->cause == LS_CAUSE_OVERFLOW || other->cause == LS_CAUSE_UNDERFLOW ||
@@ -75,8 +76,8 @@ static void go_first(ls_case *c, ls_finding *f) {
     }
 }
 
-/* The rate was 0 in every step; a skipped step has one too. */
-static bool find_zero(ls_case *c) {
+/* Returns whether the learning rate was 0 in every step, and adds the finding then. */
+static bool add_zero_lr(ls_case *c) {
     const ls_run_log *run = c->run;
     if (run->step_count < FIRST) return false;
     for (size_t i = 0; i < run->step_count; i++)
@@ -90,8 +91,8 @@ static bool find_zero(ls_case *c) {
     return true;
 }
 
-/* It broke with a rate at which AdamW cannot work: what broke is not to blame. */
-static void find_wild(ls_case *c) {
+/* If numbers overflowed with a rate at which AdamW cannot work, blames the rate. */
+static void add_wild_lr(ls_case *c) {
     const ls_series *s = &c->series;
     const ls_finding *overflow = ls_case_find(c, LS_CAUSE_OVERFLOW);
     double lr = planned_lr(c);
@@ -104,14 +105,14 @@ static void find_wild(ls_case *c) {
                 "AdamW moves each weight by about the learning rate per step; %.3g destroys weights of 0.02 to 0.2 in "
                 "any number format",
                 lr);
-    go_first(c, f);
-    advise(c, f);
+    put_before_effects(c, f);
+    advise_lower_lr(c, f);
 }
 
 void ls_diagnose_ruined(ls_case *c) {
     const ls_series *s = &c->series;
-    if (find_zero(c)) return;
-    find_wild(c);
+    if (add_zero_lr(c)) return;
+    add_wild_lr(c);
     if (s->count < LEAST_STEPS || ls_case_find(c, LS_CAUSE_LR) || ls_case_find(c, LS_CAUSE_FAULT)) return;
     course how = measure_course(s);
     bool worse = how.end > WORSE * how.first && how.end > how.first + WORSE_BY;
@@ -120,7 +121,7 @@ void ls_diagnose_ruined(ls_case *c) {
     if (s->at[0].step > 1 && how.end < how.first + SCATTERS * ls_series_noise(s, s->count - 1)) worse = false;
     /* A rate that blew it up is too high even where it came down with the rate. */
     bool is_wild = ls_case_is_adamw(c) && s->peak_lr >= WILD_LR;
-    bool blown = how.top > BLOWN * how.first && (is_wild || how.end > bound(c, how.first));
+    bool blown = how.top > BLOWN * how.first && (is_wild || how.end > bound_of_learning(c, how.first));
     if (!worse && !blown) return;
     ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, how.up_step, s->at[s->count - 1].step, how.end / how.first);
     if (worse)
@@ -128,10 +129,10 @@ void ls_diagnose_ruined(ls_case *c) {
                  how.first);
     else
         LS_TITLE(f, "learning rate too high: the loss rose from %.3f to %.3f at once, and ends at %.3f%s", how.first,
-                 how.top, how.end, how.end > bound(c, how.first) ? " with nothing learned" : "");
+                 how.top, how.end, how.end > bound_of_learning(c, how.first) ? " with nothing learned" : "");
     if (how.top > how.first) LS_EVIDENCE(f, "its highest is %.4g, at step %lld", how.top, how.top_step);
     add_unigram(c, f, how.end);
     if (s->peak_lr > 0) LS_EVIDENCE(f, "the learning rate was up to %.3g", s->peak_lr);
-    go_first(c, f);
-    advise(c, f);
+    put_before_effects(c, f);
+    advise_lower_lr(c, f);
 }

@@ -48,6 +48,7 @@ bool ls_series_find(const ls_series *s, long long step, size_t *at) {
     return true;
 }
 
+/* Like ls_median(), but leaves x as it is; uses at most NOISE_STEPS numbers. */
 static double median_of(const double *x, size_t n) {
     double copy[NOISE_STEPS];
     if (n > NOISE_STEPS) n = NOISE_STEPS;
@@ -66,20 +67,21 @@ double ls_series_before(const ls_series *s, size_t at, size_t n) {
 
 /* ---- levels and episodes ----------------------------------------------------------------------------------------- */
 
+/* The ring of the last normal losses, and what they come to. */
 typedef struct level {
     double last[WINDOW];
     size_t seen;
     double median, scatter;
 } level;
 
-/* In the order of steps; how many there are. */
-static size_t unroll(const level *l, double out[WINDOW]) {
+/* Copies the ring in order of steps; returns how many there are. */
+static size_t unroll_window(const level *l, double out[WINDOW]) {
     size_t n = l->seen < WINDOW ? l->seen : WINDOW;
     for (size_t i = 0; i < n; i++) out[i] = l->last[(l->seen - n + i) % WINDOW];
     return n;
 }
 
-/* x falls by more than it scatters: around the line through the medians of its halves. */
+/* If x falls by more than it scatters, measures the scatter around the line through the medians of its halves. */
 static void measure_fall(level *l, const double *x, size_t n) {
     double rest[WINDOW];
     size_t half = n / 2;
@@ -95,7 +97,7 @@ static void measure_fall(level *l, const double *x, size_t n) {
 
 static void measure_level(level *l) {
     double x[WINDOW], copy[WINDOW];
-    size_t n = unroll(l, x);
+    size_t n = unroll_window(l, x);
     l->median = median_of(x, n);
     for (size_t i = 0; i < n; i++) copy[i] = fabs(x[i] - l->median);
     l->scatter = 1.4826 * ls_median(copy, n);
@@ -104,15 +106,16 @@ static void measure_level(level *l) {
     if (l->scatter < least) l->scatter = least;
 }
 
-static void learn(level *l, double loss) { l->last[l->seen++ % WINDOW] = loss; }
+static void push_loss(level *l, double loss) { l->last[l->seen++ % WINDOW] = loss; }
 
+/* Returns the distance of the loss from the level in scatters, at most ±1e6. */
 static float score_of(const level *l, double loss) {
     double score = (loss - l->median) / (l->scatter > 0 ? l->scatter : 1);
     return score > 1e6 ? 1e6F : score < -1e6 ? -1e6F : (float)score;
 }
 
-/* Level and scatter of the steps from `from` on, the nearest for the level; a slope is no scatter. False: there are too
- * few of them. */
+/* Measures the level (of the nearest steps) and the scatter around a slope of the steps from `from` on. Returns false
+ * if they are too few. */
 static bool measure_after(const ls_series *s, size_t from, level *l) {
     double x[WINDOW], rest[WINDOW];
     size_t n = s->count - from < WINDOW ? s->count - from : WINDOW, half = n / 2;
@@ -128,8 +131,8 @@ static bool measure_after(const ls_series *s, size_t from, level *l) {
     return true;
 }
 
-/* A jump stands out of the steps before it and of those after it. */
-static void compare_after(ls_series *s, ls_episode *e) {
+/* Lowers the scores of an episode to those against the steps after it: a jump stands out from both sides. */
+static void rescore_by_later_steps(ls_series *s, ls_episode *e) {
     level after;
     if (!e->recovered || !measure_after(s, e->last + 1, &after)) return;
     for (size_t i = e->first; i <= e->last; i++) {
@@ -140,16 +143,17 @@ static void compare_after(ls_series *s, ls_episode *e) {
     if (score < e->score) e->score = score;
 }
 
-/* High from its first steps to its last ones. */
-static bool is_sharp(const ls_series *s, const ls_episode *e) {
+/* Returns whether the loss is high from the first EDGE steps to the last ones. */
+static bool is_high_throughout(const ls_series *s, const ls_episode *e) {
     size_t up = e->first, down = e->last;
     while (up < down && (double)s->at[up].score < SHARP * e->score) up++;
     while (down > up && (double)s->at[down].score < SHARP * e->score) down--;
     return up - e->first <= EDGE && e->last - down <= EDGE;
 }
 
-/* The episode that begins at `first`; its steps get their scores. */
-static ls_episode follow(ls_series *s, const level *l, size_t first) {
+/* Measures the episode that begins at `first`, and sets the scores of its steps. It ends before two steps below
+ * BACK. */
+static ls_episode measure_episode(ls_series *s, const level *l, size_t first) {
     ls_episode e = {.first = first, .last = first, .level = l->median, .peak = s->at[first].loss};
     size_t below = 0, at = first;
     for (; at < s->count && at - first < EPISODE_MAX && below < 2; at++) {
@@ -164,12 +168,13 @@ static ls_episode follow(ls_series *s, const level *l, size_t first) {
     }
     e.score = (double)score_of(l, e.peak);
     e.recovered = below == 2 || (below == 1 && at == s->count);
-    compare_after(s, &e);
-    e.sharp = e.recovered && e.score > UP && is_sharp(s, &e);
+    rescore_by_later_steps(s, &e);
+    e.sharp = e.recovered && e.score > UP && is_high_throughout(s, &e);
     for (size_t i = e.first; i <= e.last; i++) e.high += (double)s->at[i].score >= SHARP * e.score;
     return e;
 }
 
+/* Beyond LS_EPISODES_MAX only marks the steps. */
 static ls_status add_episode(ls_series *s, const ls_episode *e) {
     if (e->sharp)
         for (size_t i = e->first; i <= e->last; i++) s->at[i].in_data = true;
@@ -189,15 +194,15 @@ static ls_status find_episodes(ls_series *s) {
         s->at[i].score = l.seen < LEAST ? 0 : score_of(&l, s->at[i].loss);
         if (i > 0 && (double)s->at[i - 1].score < -UP && (double)s->at[i].score > -BACK) s->jumps_down++;
         if ((double)s->at[i].score <= UP) {
-            learn(&l, s->at[i++].loss);
+            push_loss(&l, s->at[i++].loss);
             continue;
         }
-        ls_episode e = follow(s, &l, i);
+        ls_episode e = measure_episode(s, &l, i);
         LS_TRY(add_episode(s, &e));
         i = e.last + 1;
         /* What stays up is what the next steps are measured by. */
         if (!e.recovered)
-            for (size_t k = e.first; k <= e.last; k++) learn(&l, s->at[k].loss);
+            for (size_t k = e.first; k <= e.last; k++) push_loss(&l, s->at[k].loss);
     }
     return LS_OK;
 }
@@ -253,7 +258,7 @@ typedef struct riser {
     size_t count;
 } riser;
 
-static void smooth(riser *r) {
+static void smooth_losses(riser *r) {
     double window[SMOOTH];
     for (size_t i = 0; i < r->s->count; i++)
         if (!r->s->at[i].in_data) r->at[r->count++] = i;
@@ -264,6 +269,7 @@ static void smooth(riser *r) {
     }
 }
 
+/* Returns by how much the smoothed loss must rise above its value at `low` to count. */
 static double least_rise(const riser *r, size_t low) {
     double loss = r->smooth[low], rise = RISE_OF_LOSS * fabs(loss);
     double gained = RISE_OF_PROGRESS * (r->s->at[0].loss - loss),
@@ -272,7 +278,7 @@ static double least_rise(const riser *r, size_t low) {
     return scatter > rise ? scatter : rise;
 }
 
-static void search(const riser *r, size_t least, ls_rise *out) {
+static void search_rise(const riser *r, size_t least, ls_rise *out) {
     size_t low = SMOOTH / 2, length = 0;
     double needed = (double)NAN;
     for (size_t k = low; k < r->count; k++) {
@@ -303,8 +309,8 @@ ls_status ls_series_rise(const ls_series *series, size_t least, ls_rise *out) {
     r.smooth = calloc(series->count + 1, sizeof *r.smooth);
     ls_status status = LS_OK;
     if (r.at && r.smooth) {
-        smooth(&r);
-        search(&r, least, out);
+        smooth_losses(&r);
+        search_rise(&r, least, out);
     } else {
         status = ls_fail(LS_ERR_RESOURCE, "out of memory for a history of %zu steps", series->count);
     }

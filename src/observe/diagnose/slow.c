@@ -15,17 +15,19 @@ static bool has_mesh(const ls_run_log *run, int workers) {
     return run->dp * run->tp * run->pp == workers && run->dp > 0;
 }
 
-/* Gradient groups of a worker, 1 where that is not known; its stage, 0 likewise. */
+/* Returns the number of gradient groups of a worker, 1 if unknown. */
 static double groups_of(const ls_run_log *run, int rank, int workers) {
     if (!has_mesh(run, workers)) return 1;
     int share = run->share[rank / run->tp % run->dp];
     return share > 0 ? share : 1;
 }
 
+/* Returns 0 if the mesh is unknown. */
 static int stage_of(const ls_run_log *run, int rank, int workers) {
     return has_mesh(run, workers) ? rank / (run->tp * run->dp) : 0;
 }
 
+/* Adds a step to the sums; *waits counts the waiting times that were recorded. */
 static void add_step(const ls_run_log *run, const ls_run_log_usage *u, ls_usage *out, size_t *waits) {
     const float *busy = ls_run_log_busy(run, u), *wait = ls_run_log_wait(run, u);
     int longest = 0;
@@ -55,7 +57,7 @@ static void finish_usage(ls_usage *out, bool has_wait) {
         if (w != out->slowest) out->waited_ms += out->worker[w].wait_ms * (double)out->steps;
 }
 
-/* By the means: what a worker computes for a group, against the median of its peers. */
+/* Compares the mean compute time per gradient group of each worker with the median of its stage. */
 static void compare_means(const ls_run_log *run, ls_usage *out) {
     double peer[LS_WORKERS_MAX];
     for (int w = 0; w < out->workers; w++) {
@@ -67,8 +69,10 @@ static void compare_means(const ls_run_log *run, ls_usage *out) {
     }
 }
 
-/* The first step warms up caches and pages: it is left out where there are others. */
-static bool counts(const ls_run_log *run, size_t i) { return i > 0 || run->usage_count < 3 || run->usage_of_trace; }
+/* Leaves out the first record, which warms up caches and pages, if there are others. */
+static bool counts_in_means(const ls_run_log *run, size_t i) {
+    return i > 0 || run->usage_count < 3 || run->usage_of_trace;
+}
 
 static ls_status measure_usage(const ls_run_log *run, ls_usage *out) {
     size_t waits = 0;
@@ -80,7 +84,7 @@ static ls_status measure_usage(const ls_run_log *run, ls_usage *out) {
     out->workers = workers;
     /* A run that went on with another number of workers is judged by the last. */
     for (size_t i = 0; i < run->usage_count; i++) {
-        if (run->usage[i].workers != workers || !counts(run, i)) continue;
+        if (run->usage[i].workers != workers || !counts_in_means(run, i)) continue;
         add_step(run, &run->usage[i], out, &waits);
         out->steps++;
     }
@@ -88,8 +92,6 @@ static ls_status measure_usage(const ls_run_log *run, ls_usage *out) {
     compare_means(run, out);
     return LS_OK;
 }
-
-/* ---- a worker that holds up the others --------------------------------------------------------------------------- */
 
 static const double SLOW = 1.3, SLOW_STAGE = 1.6; /* times its peers */
 static const double TWICE = 2, SHORT_MS = 1e3;    /* what lasts less than that must be so many times as slow: below */
@@ -108,7 +110,7 @@ typedef struct slowness {
 typedef struct watch {
     const ls_run_log *run;
     int workers;
-    bool shared; /* others use the cores as well: all_queue() */
+    bool shared; /* others use the cores as well: all_workers_queue() */
     slowness now[LS_WORKERS_MAX], best[LS_WORKERS_MAX];
     double cost[LS_WORKERS_MAX];       /* by worker: computing per group in this step; 0: not known */
     double sorted[2 * LS_WORKERS_MAX]; /* those of a stage, or of all */
@@ -117,7 +119,8 @@ typedef struct watch {
 
 /* ---- one step ---------------------------------------------------------------------------------------------------- */
 
-static size_t collect(const watch *w, int stage, double *out) {
+/* Copies the known costs of a stage (−1: of all workers), sorted; returns how many. */
+static size_t collect_costs(const watch *w, int stage, double *out) {
     size_t n = 0;
     for (int r = 0; r < w->workers; r++)
         if (w->cost[r] > 0 && (stage < 0 || stage_of(w->run, r, w->workers) == stage)) out[n++] = w->cost[r];
@@ -125,7 +128,7 @@ static size_t collect(const watch *w, int stage, double *out) {
     return n;
 }
 
-/* The median of n sorted values without one that equals x. */
+/* Returns the median of n ≥ 2 sorted values, leaving out one that equals x. */
 static double median_without(const double *sorted, size_t n, double x) {
     size_t at = 0;
     while (at + 1 < n && sorted[at] < x) at++;
@@ -133,6 +136,7 @@ static double median_without(const double *sorted, size_t n, double x) {
     return 0.5 * sorted[low + (low >= at)] + 0.5 * sorted[high + (high >= at)];
 }
 
+/* Extends the current stretch of a worker by a step, or begins a new one; `best` keeps the one with the largest sum. */
 static void count_slow_step(slowness *now, slowness *best, size_t i, bool slow, bool alone) {
     if (now->sum <= 0) *now = (slowness){.first = i};
     now->last = i;
@@ -143,23 +147,23 @@ static void count_slow_step(slowness *now, slowness *best, size_t i, bool slow, 
     if (now->sum > best->sum) *best = *now;
 }
 
-/* Of the time in which a worker was busy, that it stood in line for a core; 0: not known. */
-static double queued_in(const ls_run_log *run, const ls_run_log_usage *u, int r) {
+/* Returns the part of a worker's busy time in which it waited for a core; 0 if unknown. */
+static double queued_ms_while_busy(const ls_run_log *run, const ls_run_log_usage *u, int r) {
     double busy = (double)ls_run_log_busy(run, u)[r], cpu = (double)ls_run_log_times(run, u, LS_USAGE_CPU)[r];
     double queued = (double)ls_run_log_times(run, u, LS_USAGE_QUEUED)[r];
     if (!(queued > 0) || !(cpu >= 0) || !(busy > cpu)) return 0;
     return queued < busy - cpu ? queued : busy - cpu;
 }
 
-/* If all workers queue for cores, other processes use the machine, and delays are random: no worker is slow. A worker
- * that queues alone is on a busy machine or core. */
-static bool all_queue(const watch *w) {
+/* Returns whether all workers wait for cores: then other processes use the machine, and delays are random. A worker
+ * that waits alone is on a busy machine or core. */
+static bool all_workers_queue(const watch *w) {
     double least = (double)INFINITY;
     for (int r = 0; r < w->workers; r++) {
         double queued = 0, all = 0;
         for (size_t i = 0; i < w->run->usage_count; i++) {
             const ls_run_log_usage *u = &w->run->usage[i];
-            if (u->workers != w->workers || !counts(w->run, i)) continue;
+            if (u->workers != w->workers || !counts_in_means(w->run, i)) continue;
             double busy = (double)ls_run_log_busy(w->run, u)[r], wait = (double)ls_run_log_wait(w->run, u)[r];
             double in_line = (double)ls_run_log_times(w->run, u, LS_USAGE_QUEUED)[r];
             if (in_line > 0) queued += in_line;
@@ -173,21 +177,22 @@ static bool all_queue(const watch *w) {
 static void read_costs(watch *w, const ls_run_log_usage *u) {
     const float *busy = ls_run_log_busy(w->run, u);
     for (int r = 0; r < w->workers; r++) {
-        double computed = (double)busy[r] - (w->shared ? queued_in(w->run, u, r) : 0);
+        double computed = (double)busy[r] - (w->shared ? queued_ms_while_busy(w->run, u, r) : 0);
         double cost = computed / groups_of(w->run, r, w->workers);
         w->cost[r] = cost > 0 ? cost : 0;
     }
 }
 
-/* Ranks of a stage follow each other. */
-static void look_at_step(watch *w, size_t i) {
+/* Compares every worker with its stage, or one that is alone there with all workers. Ranks of a stage are
+ * consecutive. */
+static void judge_step(watch *w, size_t i) {
     double *all = w->sorted, *peers = w->sorted + w->workers;
     read_costs(w, &w->run->usage[i]);
-    size_t all_count = collect(w, -1, all), peer_count = 0;
+    size_t all_count = collect_costs(w, -1, all), peer_count = 0;
     for (int r = 0, stage = -1; r < w->workers; r++) {
         if (stage_of(w->run, r, w->workers) != stage) {
             stage = stage_of(w->run, r, w->workers);
-            peer_count = collect(w, stage, peers);
+            peer_count = collect_costs(w, stage, peers);
         }
         bool alone = peer_count < 2;
         size_t n = alone ? all_count : peer_count;
@@ -199,26 +204,26 @@ static void look_at_step(watch *w, size_t i) {
 
 /* ---- the stretch ------------------------------------------------------------------------------------------------- */
 
-/* The median of what the worker took against its peers, over the stretch. */
-static double typical(watch *w, int rank, const slowness *s) {
+/* Returns the median over the stretch of the worker's cost divided by that of its peers. */
+static double median_slowdown(watch *w, int rank, const slowness *s) {
     size_t n = 0;
     for (size_t i = s->first; i <= s->last; i++) {
-        if (w->run->usage[i].workers != w->workers || !counts(w->run, i)) continue;
+        if (w->run->usage[i].workers != w->workers || !counts_in_means(w->run, i)) continue;
         read_costs(w, &w->run->usage[i]);
-        size_t peers = collect(w, s->alone ? -1 : stage_of(w->run, rank, w->workers), w->sorted);
+        size_t peers = collect_costs(w, s->alone ? -1 : stage_of(w->run, rank, w->workers), w->sorted);
         if (w->cost[rank] > 0 && peers > 1)
             w->value[n++] = w->cost[rank] / median_without(w->sorted, peers, w->cost[rank]);
     }
     return ls_median(w->value, n);
 }
 
-/* What the others waited in the stretch, as a share of all time, and in all. */
+/* Returns the waiting of the other workers in the stretch as a share of all workers' time; *waited_ms: in total. */
 static double waited_share(const watch *w, const slowness *s, int rank, double *waited_ms) {
     double all = 0;
     *waited_ms = 0;
     for (size_t i = s->first; i <= s->last; i++) {
         const ls_run_log_usage *u = &w->run->usage[i];
-        if (u->workers != w->workers || !counts(w->run, i)) continue;
+        if (u->workers != w->workers || !counts_in_means(w->run, i)) continue;
         const float *busy = ls_run_log_busy(w->run, u), *wait = ls_run_log_wait(w->run, u);
         double longest = 0;
         for (int r = 0; r < w->workers; r++)
@@ -234,14 +239,14 @@ static double waited_share(const watch *w, const slowness *s, int rank, double *
     return all > 0 ? *waited_ms / all : 0;
 }
 
-/* A second's other work on a core, or on the other hardware thread of it, is no fault of a worker, whatever it costs a
- * run that is not much longer. It can take half of a core: what is slower than that is so by itself. */
+/* Returns whether the stretch may be a passing disturbance: other work that takes a core, or half of it, for a second
+ * is no fault of the worker. A worker slowed to less than half is slow by itself, unless the stretch is an instant. */
 static bool is_passing(watch *w, const slowness *s, int rank) {
     double all = 0, steps = (double)(w->run->usage[s->last].step - w->run->usage[s->first].step + 1);
     size_t n = 0;
     for (size_t i = s->first; i <= s->last; i++) {
         const ls_run_log_usage *u = &w->run->usage[i];
-        if (u->workers != w->workers || !counts(w->run, i)) continue;
+        if (u->workers != w->workers || !counts_in_means(w->run, i)) continue;
         double busy = (double)ls_run_log_busy(w->run, u)[rank], wait = (double)ls_run_log_wait(w->run, u)[rank];
         all += busy > 0 ? busy : 0;
         all += wait > 0 ? wait : 0;
@@ -249,12 +254,12 @@ static bool is_passing(watch *w, const slowness *s, int rank) {
     }
     double lasts_ms = n > 0 ? all / (double)n * steps : 0;
     if (n == 0 || lasts_ms >= SHORT_MS) return false;
-    return lasts_ms < INSTANT_MS || typical(w, rank, s) < TWICE * (s->alone ? SLOW_STAGE / SLOW : 1);
+    return lasts_ms < INSTANT_MS || median_slowdown(w, rank, s) < TWICE * (s->alone ? SLOW_STAGE / SLOW : 1);
 }
 
 /* ---- the finding ------------------------------------------------------------------------------------------------- */
 
-static void advise(const ls_case *c, ls_finding *f, const slowness *s) {
+static void advise_slow_worker(const ls_case *c, ls_finding *f, const slowness *s) {
     bool on_gpu = c->run->device.is_gpu;
     const char *where = on_gpu ? "the GPU of" : "the machine of";
     const char *what = on_gpu ? "clocks, temperature, other processes: nvidia-smi" : "frequency, other jobs, --pin";
@@ -272,14 +277,14 @@ static void advise(const ls_case *c, ls_finding *f, const slowness *s) {
         LS_ACTION(f, "check what else runs on %s worker %d (%s)", where, f->worker, what);
 }
 
-static void add_finding(ls_case *c, watch *w, int rank, double share, double waited_ms) {
+static void add_slow_worker(ls_case *c, watch *w, int rank, double share, double waited_ms) {
     const slowness *s = &w->best[rank];
     const ls_run_log *run = c->run;
     double mean = 0;
     char time[LS_SPELL_MAX];
     for (int r = 0; r < w->workers; r++) mean += c->out->usage.worker[r].busy_ms / w->workers;
     ls_finding *f = ls_finding_add(c, LS_CAUSE_SLOW_WORKER, run->usage[s->first].step, run->usage[s->last].step,
-                                   typical(w, rank, s));
+                                   median_slowdown(w, rank, s));
     f->worker = rank;
     LS_TITLE(f, "worker %d is slow: its compute time is %.2f times that of %s", rank, f->size,
              s->alone ? "the other stages" : "the other workers");
@@ -288,7 +293,7 @@ static void add_finding(ls_case *c, watch *w, int rank, double share, double wai
                 100 * share);
     LS_EVIDENCE(f, "mean of all steps: worker %d computes for %.1f ms, the average worker for %.1f ms", rank,
                 c->out->usage.worker[rank].busy_ms, mean);
-    advise(c, f, s);
+    advise_slow_worker(c, f, s);
 }
 
 static void judge_slowness(ls_case *c, watch *w) {
@@ -296,20 +301,21 @@ static void judge_slowness(ls_case *c, watch *w) {
     const ls_usage *usage = &c->out->usage;
     int slowest = 0;
     for (size_t i = 0; i < run->usage_count; i++)
-        if (run->usage[i].workers == w->workers && counts(run, i)) look_at_step(w, i);
+        if (run->usage[i].workers == w->workers && counts_in_means(run, i)) judge_step(w, i);
     for (int r = 1; r < w->workers; r++)
         if (w->best[r].sum > w->best[slowest].sum) slowest = r;
     size_t least = usage->steps / 10 > LEAST_STEPS ? usage->steps / 10 : LEAST_STEPS;
     if (w->best[slowest].slow < least) return;
     double waited_ms, share = waited_share(w, &w->best[slowest], slowest, &waited_ms);
-    if (share >= WAITING && !is_passing(w, &w->best[slowest], slowest)) add_finding(c, w, slowest, share, waited_ms);
+    if (share >= WAITING && !is_passing(w, &w->best[slowest], slowest))
+        add_slow_worker(c, w, slowest, share, waited_ms);
 }
 
 ls_status ls_diagnose_usage(ls_case *c) {
     LS_TRY(measure_usage(c->run, &c->out->usage));
     watch w = {.run = c->run, .workers = c->out->usage.workers};
     if (w.workers < 2 || ls_case_shares_gpus(c)) return LS_OK;
-    w.shared = all_queue(&w);
+    w.shared = all_workers_queue(&w);
     w.value = calloc(c->run->usage_count, sizeof *w.value);
     if (!w.value) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu steps", c->run->usage_count);
     judge_slowness(c, &w);
@@ -317,16 +323,14 @@ ls_status ls_diagnose_usage(ls_case *c) {
     return LS_OK;
 }
 
-/* ---- a GPU ------------------------------------------------------------------------------------------------------- */
-
 bool ls_case_shares_gpus(const ls_case *c) {
     const ls_run_log *run = c->run;
     int workers = run->usage_count > 0 ? run->usage[run->usage_count - 1].workers : 0;
     return run->device.is_gpu && run->device.gpus > 0 && workers > run->device.gpus;
 }
 
-/* The host reads once a step, between backward and the update, and waits there for what it has started. Where it hardly
- * waits, the GPU was done with everything before the next kernel came; a trace has the gaps themselves. */
+/* The host synchronises once a step, between backward and the update. If it hardly waits there, the GPU had finished
+ * before the next kernel was launched, so it lacks work; a trace has the gaps themselves. */
 void ls_diagnose_gpu(ls_case *c) {
     static const double SELDOM = .03, OFTEN = .2;
     const ls_run_log *run = c->run;

@@ -1,23 +1,22 @@
-/* utilisation.c: what the time of a run went to, and which part of it is too much.
+/* utilisation.c: how the time of a run was used, and which use takes too much.
  *
- * A worker's step is computing and waiting. Of computing, reading the batch and standing in line for a core are told.
- * Of waiting, three parts are found, in this order:
+ * A worker's step is computing and waiting. Of computing, reading the batch and waiting for a core were recorded. Of
+ * waiting, three parts are found, in this order:
  *
  *     late       until the worker that computed longest in the step was done; its reason is what that worker did more:
- *                computing (imbalance), reading (input), standing in line (host)
- *     network    the others had come, bytes were under way, and not for want of a core
- *     rest       in a pipeline the bubble; without one, workers that are late in turns: imbalance, or where they share
- *                cores, their turns at them
+ *                computing (imbalance), reading (input), waiting for a core (host)
+ *     network    the others had come, bytes were in flight, and not because a sender lacked a core
+ *     rest       in a pipeline the bubble; without one, workers that are late in turns: imbalance, or time slices of
+ *                cores that they share
  *
- * Workers that share a GPU take turns at it. What they wait for there is another's kernels, whatever it looks like from
- * the host: only bytes on a --slow-link are the network's.
+ * Workers that share a GPU wait for each other's kernels, whatever it looks like from the host: only bytes on a
+ * --slow-link count as network.
  *
  * Between steps are evaluations and checkpoints. All are means over workers, as shares of the run's time.
  *
- * Cores that others use are no fault of the run: that is told as a note. A bubble, and a --slow-link, are judged as if
- * that time had not been: they are there at any speed, whereas workers that come late for want of a core make the rest
- * longer. And there it is one only if the schedule promises it: stages that wait though there are many micro-batches
- * wait for others to get a core. */
+ * Cores that other processes use are no fault of the run: that is only a note. A bubble and a --slow-link are judged as
+ * shares of the remaining time, because they exist at any speed. If cores are busy, a bubble is a cause only if the
+ * schedule predicts it: stages that wait although there are many micro-batches wait for workers without a core. */
 #include <math.h>
 #include <string.h>
 
@@ -50,23 +49,24 @@ const char *ls_use_name(ls_use use) { return uses[use].name; }
 /* ---- one step ---------------------------------------------------------------------------------------------------- */
 
 static double smaller(double a, double b) { return a < b ? a : b; }
-static double above(double x) { return x > 0 ? x : 0; }
-static double told(float ms) { return isfinite(ms) ? (double)ms : 0; }
+static double positive_part(double x) { return x > 0 ? x : 0; }
+static double ms_or_0(float ms) { return isfinite(ms) ? (double)ms : 0; }
 
 typedef struct worker_step {
     double busy, wait, net, input, queued, queued_wait, computing;
 } worker_step;
 
+/* Reads the times of worker w in ms. Waiting for a core is taken out of busy, wait and net. */
 static worker_step read_worker(const ls_run_log *run, const ls_run_log_usage *u, int w) {
-    worker_step out = {.busy = told(ls_run_log_times(run, u, LS_USAGE_BUSY)[w]),
-                       .wait = told(ls_run_log_times(run, u, LS_USAGE_WAIT)[w])};
+    worker_step out = {.busy = ms_or_0(ls_run_log_times(run, u, LS_USAGE_BUSY)[w]),
+                       .wait = ms_or_0(ls_run_log_times(run, u, LS_USAGE_WAIT)[w])};
     float net = ls_run_log_times(run, u, LS_USAGE_NET)[w];
     out.net = isnan(net) ? out.wait : (double)net;
-    out.input = smaller(told(ls_run_log_times(run, u, LS_USAGE_INPUT)[w]), out.busy);
-    /* Busy without being on a core, it stood in line; the rest of that was while it waited. */
-    double queued = told(ls_run_log_times(run, u, LS_USAGE_QUEUED)[w]), work = out.busy - out.input;
+    out.input = smaller(ms_or_0(ls_run_log_times(run, u, LS_USAGE_INPUT)[w]), out.busy);
+    /* Busy time off a core was spent waiting for one; the remaining queueing happened while it waited. */
+    double queued = ms_or_0(ls_run_log_times(run, u, LS_USAGE_QUEUED)[w]), work = out.busy - out.input;
     float cpu = ls_run_log_times(run, u, LS_USAGE_CPU)[w];
-    out.queued = smaller(queued, isnan(cpu) ? work : above(work - (double)cpu));
+    out.queued = smaller(queued, isnan(cpu) ? work : positive_part(work - (double)cpu));
     out.queued_wait = smaller(queued - out.queued, out.wait);
     out.net *= out.wait > 0 ? 1 - out.queued_wait / out.wait : 1;
     out.wait -= out.queued_wait;
@@ -79,14 +79,15 @@ static bool has_link(const ls_run_log *run) {
     return link && *link;
 }
 
-/* Adds to `ms` what the step of one worker went to. `in_line`: the longest that another stood in line; without a link
- * between them, bytes that it has to send or add up meanwhile are under way for want of a core. */
+/* Adds the uses of one worker's step to `ms`. `in_line`: the longest time for which another worker waited for a core;
+ * without a --slow-link, bytes in flight for that long are late because of the core. */
 static void add_worker(const ls_case *c, bool net_known, const worker_step *w, const worker_step *longest,
                        double in_line, double *ms) {
     const ls_run_log *run = c->run;
-    double late = smaller(w->wait, above(longest->busy - w->busy)), rest = w->wait - late;
-    double computing = above(longest->computing - w->computing), input = above(longest->input - w->input),
-           queued = above(longest->queued - w->queued), more = computing + input + queued;
+    double late = smaller(w->wait, positive_part(longest->busy - w->busy)), rest = w->wait - late;
+    double computing = positive_part(longest->computing - w->computing),
+           input = positive_part(longest->input - w->input), queued = positive_part(longest->queued - w->queued),
+           more = computing + input + queued;
     ms[LS_USE_COMPUTING] += w->computing;
     ms[LS_USE_INPUT] += w->input + (more > 0 ? late * input / more : 0);
     ms[LS_USE_HOST] += w->queued + w->queued_wait + (more > 0 ? late * queued / more : 0);
@@ -101,7 +102,7 @@ static void add_worker(const ls_case *c, bool net_known, const worker_step *w, c
                             : LS_USE_IMBALANCE] += rest - net;
 }
 
-/* Shares of the time of steps. False: too few were recorded. */
+/* Computes the shares of the time of steps. Returns false if too few were recorded. */
 static bool measure_steps(const ls_case *c, ls_utilisation *out) {
     const ls_run_log *run = c->run;
     int workers = run->usage_count > 0 ? run->usage[run->usage_count - 1].workers : 0;
@@ -123,7 +124,7 @@ static bool measure_steps(const ls_case *c, ls_utilisation *out) {
             worker_step one = read_worker(run, u, w);
             double in_line = 0;
             for (int other = 0; other < workers && !has_link(run); other++) {
-                double queued = told(ls_run_log_times(run, u, LS_USAGE_QUEUED)[other]);
+                double queued = ms_or_0(ls_run_log_times(run, u, LS_USAGE_QUEUED)[other]);
                 if (other != w && queued > in_line) in_line = queued;
             }
             add_worker(c, out->net_is_known, &one, &longest, in_line, ms);
@@ -141,10 +142,8 @@ static bool measure_steps(const ls_case *c, ls_utilisation *out) {
     return true;
 }
 
-/* ---- the run ----------------------------------------------------------------------------------------------------- */
-
-/* What is between steps takes its part of the whole. The checkpoint at the end of a run belongs to it, however short it
- * was. */
+/* Adds checkpoints and evaluations between steps, and scales the other shares. Those at the end of the run do not
+ * count, because even a short run has them. */
 static void add_between(const ls_case *c, ls_utilisation *out) {
     const ls_run_log *run = c->run;
     double steps_ms = 0, saves_ms = 0, evals_ms = 0;
@@ -169,6 +168,7 @@ static void add_between(const ls_case *c, ls_utilisation *out) {
 
 /* ---- what is too much -------------------------------------------------------------------------------------------- */
 
+/* Returns how many micro-batches a replica has in a step; NaN if unknown. */
 static double micro_batches(const ls_run_log *run) {
     double batch = ls_run_log_option_number(run, "global-batch"), micro = ls_run_log_option_number(run, "micro-batch");
     if (run->micro > 0) micro = run->micro;
@@ -180,7 +180,8 @@ static const char *schedule_of(const ls_run_log *run) {
     return run->schedule[0] ? run->schedule : given ? given : "of the default";
 }
 
-/* Of stages that are equally long, or more: other schedules leave less. Infinity: not known. */
+/* Returns the bubble that the schedule gives with equally long stages (interleaving leaves less); infinity if
+ * unknown. */
 static double promised_bubble(const ls_run_log *run) {
     double micros = micro_batches(run), stages = run->pp;
     if (strcmp(schedule_of(run), "naive") == 0) return (stages - 1) / stages;
@@ -203,8 +204,9 @@ static bool is_too_much(const ls_case *c, ls_use use) {
     return true;
 }
 
-/* The round interval in steps at which something that takes `one_ms` costs at most 2 % of the time. */
-static long long seldom(const ls_case *c, double one_ms) {
+/* Returns the interval in steps (1, 2 or 5 times a power of ten) at which something of `one_ms` costs at most 2 % of
+ * the time. */
+static long long round_interval(const ls_case *c, double one_ms) {
     double steps = one_ms / c->out->use.step_ms * 50;
     long long round = 1;
     while ((double)round * 10 < steps) round *= 10;
@@ -269,7 +271,7 @@ static void describe_between(const ls_case *c, ls_finding *f, bool is_save) {
     LS_EVIDENCE(f, "%zu %s of %.1f ms each; a step takes %.1f ms", count, is_save ? "checkpoints" : "evaluations", ms,
                 u->step_ms);
     LS_ACTION(f, "use --%s %lld, which takes about 2 %% of the time%s", is_save ? "save-every" : "eval-every",
-              seldom(c, ms), is_save ? "" : ", or fewer --eval-batches");
+              round_interval(c, ms), is_save ? "" : ", or fewer --eval-batches");
 }
 
 static void describe_input(const ls_case *c, ls_finding *f) {

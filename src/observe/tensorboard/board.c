@@ -1,4 +1,4 @@
-/* board.c: from the series to events. How much of each list was written is all that a board remembers. */
+/* board.c: turns a series into events. A board only remembers how much of each list it has written. */
 #include "observe/tensorboard/board.h"
 
 #include <dirent.h>
@@ -24,7 +24,7 @@ struct ls_board {
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */
 
-/* Runs of older versions did not record when. */
+/* Returns when the board was opened for runs of older versions, which did not record times. */
 static double seconds_of(const ls_board *b, long long unix_ms) {
     return unix_ms >= 0 ? (double)unix_ms / 1e3 : b->opened_s;
 }
@@ -44,7 +44,7 @@ static ls_status write_row(ls_board *b, bool of_validation, long long step, long
     return ls_event_file_add_scalars(b->file, seconds_of(b, unix_ms), step, scalars, count);
 }
 
-/* Indented by four, a line is shown as it is: a text of the model is no Markdown. */
+/* Indents the text by four, so that TensorBoard does not interpret it as Markdown. */
 static ls_status write_sample(ls_board *b, const ls_run_log_sample *sample) {
     size_t lines = 1, used = 0;
     for (const char *c = sample->text; *c; c++) lines += *c == '\n';
@@ -78,7 +78,7 @@ static ls_status write_new(ls_board *b) {
     return ls_event_file_flush(b->file);
 }
 
-/* What was written of `step` and later is void. */
+/* Forgets that `step` and later were written, and makes TensorBoard drop them. */
 static ls_status go_back(ls_board *b, long long step) {
     const ls_run_log *log = ls_series_log(b->series);
     if (b->steps > log->step_count) b->steps = log->step_count;
@@ -102,8 +102,7 @@ const ls_run_log *ls_board_log(const ls_board *b) { return ls_series_log(b->seri
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
-/* Files that boards of earlier processes wrote. */
-static void remove_old(const char *folder) {
+static void remove_old_events(const char *folder) {
     DIR *dir = opendir(folder);
     if (!dir) return;
     for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
@@ -132,7 +131,7 @@ ls_status ls_board_open(const char *run, const char *folder, ls_board **out) {
     b->opened_s = (double)time(NULL);
     name_tags(b);
     LS_TRY_OUT(ls_series_open(run, LS_SERIES_PARENTS, &b->series));
-    remove_old(folder);
+    remove_old_events(folder);
     LS_TRY_OUT(ls_event_file_create(folder, &b->file));
     LS_TRY_OUT(ls_event_file_add_start(b->file, b->opened_s, 0));
     LS_TRY_OUT(write_new(b));

@@ -1,11 +1,11 @@
-/* event_file.c: records, and the messages in them.
+/* event_file.c: encodes records and the protobuf messages in them, by field number:
  *
  *     Event    1 wall_time double · 2 step int64 · 3 file_version string · 5 summary · 7 session_log
  *     Summary  1 value …     Value  1 tag · 2 simple_value float · 8 tensor · 9 metadata
  *     metadata 1 plugin_data { 1 plugin_name }     tensor 1 dtype · 2 shape { 2 dim { 1 size } } · 8 string_val
  *     session  1 status (1: start)
  *
- * A message inside a message has its length in front, so it is put together first, behind the place where it goes. */
+ * A nested message is preceded by its length, so it is encoded first, in a buffer of its own. */
 #include "observe/tensorboard/event_file.h"
 
 #include <errno.h>
@@ -35,8 +35,6 @@ struct ls_event_file {
     bytes out;              /* records that are due */
     bytes event, part, sub; /* messages in the making */
 };
-
-/* ---- CRC-32C ----------------------------------------------------------------------------------------------------- */
 
 uint32_t ls_crc32c(const void *data, size_t count) {
     static uint32_t table[256];
@@ -106,7 +104,7 @@ static void put_bytes(bytes *b, unsigned field, const void *data, size_t count) 
 
 static void put_text(bytes *b, unsigned field, const char *text) { put_bytes(b, field, text, strlen(text)); }
 
-/* Puts a message into another; it is empty then. */
+/* Adds a nested message and empties its buffer. */
 static void put_message(bytes *b, unsigned field, bytes *message) {
     put_bytes(b, field, message->data, message->used);
     b->failed = b->failed || message->failed;
@@ -189,7 +187,7 @@ ls_status ls_event_file_add_start(ls_event_file *f, double unix_s, int64_t step)
 
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
 
-/* What was written of records that did not all fit is taken back, so that the file ends with a whole one. */
+/* Truncates after a partial write, so that the file ends with a whole record. */
 ls_status ls_event_file_flush(ls_event_file *f) {
     size_t due = f->out.used;
     if (due == 0) return LS_OK;
@@ -204,7 +202,7 @@ ls_status ls_event_file_flush(ls_event_file *f) {
     return status;
 }
 
-/* TensorBoard reads the files of a folder in the order of their names. */
+/* The name begins with the time, because TensorBoard reads the files of a folder in the order of their names. */
 static ls_status open_new(ls_event_file *f, const char *folder) {
     char host[HOST_MAX] = "";
     if (gethostname(host, sizeof host - 1) != 0 || !host[0]) snprintf(host, sizeof host, "localhost");
