@@ -9,7 +9,6 @@
 #include "plan/sensitivity.h"
 #include "plan/sizes.h"
 
-/* What is asked. */
 typedef struct ls_plan_failures {
     double node_seconds;     /* mean time between failures of a node; 0: failures are not modelled */
     double bytes_per_second; /* of the whole cluster, for a checkpoint */
@@ -37,8 +36,7 @@ typedef struct ls_plan_remedy {
 
 typedef struct ls_plan_answer {
     const ls_plan_question *question;
-    ls_plan_task task; /* what the answer is about: the question's on the devices that should be used, with the memory
-                          that may be */
+    ls_plan_task task; /* the question's task, limited to the devices that should be used and the usable memory */
     ls_plan_use use;
     ls_plan_found found;
     const ls_plan_choice *best; /* NULL: nothing fits */
@@ -57,10 +55,11 @@ typedef struct ls_plan_answer {
     ls_plan_choice not_cut; /* two sites: cut the other way; seconds 0: it cannot be */
 } ls_plan_answer;
 
-/* Answers the question, which is borrowed. It is no error if nothing fits. */
+/* Answers the question, which must outlive the answer; nothing is to be freed. It is no error if nothing fits (best
+ * NULL). Fails with LS_ERR_INPUT if no layout is possible at all. */
 ls_status ls_plan_answer_find(const ls_plan_question *question, ls_plan_answer *out);
 
-/* Returns the throughput of all chips; and the MFU: model FLOPs over the peak of all chips. */
+/* Return the throughput of all chips, and the MFU: model FLOP/s over the peak of all chips. */
 double ls_plan_tokens_per_second(const ls_plan_task *task, const ls_prediction *prediction);
 double ls_plan_mfu(const ls_plan_task *task, const ls_plan_choice *choice);
 /* Returns the run over all tokens with checkpoints and failures; mtbf_seconds is 0 unless both were asked for. */

@@ -12,6 +12,7 @@ typedef struct ls_plan_losses {
     double lost[LS_TIME_KINDS]; /* seconds; of matmuls, because of their shapes */
     ls_time_kind worst;         /* the largest of communication, bubble, recomputation and small operations */
 } ls_plan_losses;
+/* Divides the predicted step of the choice into useful time and losses. */
 void ls_plan_losses_of(const ls_plan_task *task, const ls_plan_choice *choice, ls_plan_losses *out);
 
 /* One knob or one piece of hardware changed. */
@@ -63,6 +64,7 @@ typedef struct ls_plan_rung {
     double memory[LS_MEMORY_KINDS], bytes;
 } ls_plan_rung;
 enum { LS_PLAN_RUNGS_MAX = 12 };
+/* Predicts the rungs: fp32 on one chip, then one more technique at a time until the layout is reached. */
 ls_status ls_plan_ladder(const ls_plan_task *task, const ls_knobs *layout, ls_plan_rung *out, int *count);
 
 #endif

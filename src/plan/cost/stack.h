@@ -1,8 +1,8 @@
-/* stack.h: what the training program does with the hardware, as far as time and memory depend on it.
+/* stack.h: conventions of training frameworks (`--stack`) on which time and memory depend.
  *
  * The same model on the same chips takes a third longer with the programs of 2021 than with those of 2024: attention
- * wrote its scores to memory, collectives waited for matmuls. A stack names such a set of conventions. What this
- * program does on a machine that was measured is own.h's. */
+ * wrote its scores to memory, collectives waited for matmuls. A stack names such a set of conventions. Costs of this
+ * program itself on a measured machine come from plan/native/native.h instead. */
 #ifndef LS_PLAN_COST_STACK_H
 #define LS_PLAN_COST_STACK_H
 
@@ -66,8 +66,10 @@ typedef struct ls_stack {
     double shard_copy_bytes;      /* ZeRO 1 and up: of an element of the own shard, copied for its update */
 } ls_stack;
 
-/* "megatron", "megatron-2021", "fsdp", … LS_ERR_INPUT lists them. */
+/* Copies the stack "megatron", "megatron-2021", "fsdp", …, with the fitted constants filled in. The message of
+ * LS_ERR_INPUT lists the names. */
 ls_status ls_stack_find(const char *name, ls_stack *out);
+/* Returns row i of the table, without fitted constants; NULL after the last. */
 const ls_stack *ls_stack_row(int i);
 
 #endif

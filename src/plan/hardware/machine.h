@@ -1,7 +1,8 @@
-/* machine.h: chips, links and the clusters made of them: what the planner knows of hardware.
+/* machine.h: chips (accelerators, or CPU workers), links and clusters: the planner's model of hardware.
  *
- * Every constant is in a table with its source (chips.c, links.c) or in a file of the user's. A chip is described by
- * what it can do at most and by how much of that programs reach; nothing was fitted to a single run. */
+ * Constants come from tables with their sources (chips.c, links.c) or from a file of the user (machine_file.h). A chip
+ * is described by its peaks and by the shares of them that programs reach. All structs are plain values without
+ * ownership. */
 #ifndef LS_PLAN_HARDWARE_MACHINE_H
 #define LS_PLAN_HARDWARE_MACHINE_H
 
@@ -44,14 +45,14 @@ typedef struct ls_chip {
     double power_share; /* of the watts of its generation's largest */
 } ls_chip;
 
-/* A chip without the type computes in the next one that it has. */
+/* Returns the peak FLOP/s in the type; a chip without it computes in the next wider type that it has. */
 static inline double ls_chip_peak(const ls_chip *chip, ls_plan_type type) {
     for (int t = (int)type; t > LS_PLAN_FP32; t--)
         if (chip->peak_flops[t] > 0) return chip->peak_flops[t];
     return chip->peak_flops[LS_PLAN_FP32];
 }
 
-/* Of one chip, one direction. */
+/* A link, with its figures per chip and direction. */
 typedef struct ls_link {
     char name[LS_MACHINE_NAME_MAX];
     const char *source;
@@ -64,7 +65,8 @@ typedef struct ls_link {
     bool is_network;        /* InfiniBand: its share is fitted */
 } ls_link;
 
-/* "400 Gb/s per node", "100 Gb/s per chip", "300 GB/s": a bandwidth of that many times the link's, as it was given. */
+/* Formats `times` the link's bandwidth in the unit of its kind: "400 Gb/s per node", "100 Gb/s per chip", "300
+ * GB/s". */
 typedef struct ls_link_text {
     char text[32];
 } ls_link_text;
@@ -89,21 +91,24 @@ static inline int ls_cluster_chips(const ls_cluster *cluster) {
     return cluster->site[0].chips + (cluster->sites > 1 ? cluster->site[1].chips : 0);
 }
 
-/* By name, as people write it: "A100-80GB-SXM", "a100", "H100 PCIe". LS_ERR_INPUT lists what there is. */
+/* Copy the chip or link with this name, which may be spelled freely ("A100-80GB-SXM", "a100", "H100 PCIe"), with fitted
+ * constants filled in. The message of LS_ERR_INPUT lists the names. */
 ls_status ls_chip_find(const char *name, ls_chip *out);
-/* Operations a second, dense, that the maker's data sheet says of a GPU by the driver's name, "NVIDIA H200", with
- * numbers of fp32 or of 16 bits; 0: it is not known. */
+/* Returns the dense FLOP/s of the data sheet for a GPU by its driver's name, "NVIDIA H200", in fp32 or 16 bits; 0:
+ * unknown. */
 double ls_chip_datasheet_flops(const char *gpu, bool is_16);
 ls_status ls_link_find(const char *name, ls_link *out);
-/* One more name at the end of a list for a message. */
+/* Appends a name to a list for a message, if there is room. */
 void ls_names_add(char *list, size_t capacity, const char *name);
-/* Rows of the tables, for lists; NULL behind the last. */
+/* Return row i of the tables; NULL after the last. */
 const ls_chip *ls_chip_row(int i);
 const ls_link *ls_link_row(int i);
 
-/* A cluster of so many of this chip, with the links and nodes that are usual for it; node 0: the usual one. */
+/* Makes a cluster of one site with `chips` chips and the links usual for them; node: chips per node, 0: the usual
+ * number. */
 ls_status ls_cluster_of(const char *chip, int chips, int node, ls_cluster *out);
-/* Whole nodes, at least one chip, a link between two sites. LS_ERR_INPUT says what would do. */
+/* Checks for whole nodes, at least one chip, and a link between two sites. The message of LS_ERR_INPUT says what
+ * works. */
 ls_status ls_cluster_check(const ls_cluster *cluster);
 
 #endif

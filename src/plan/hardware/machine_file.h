@@ -1,4 +1,4 @@
-/* machine_file.h: a site of a cluster as a file, JSON or YAML, of the user's own or written by probe.
+/* machine_file.h: reads and writes a site of a cluster as a JSON or YAML file, made by the user or by `lockstep probe`.
  *
  *     name                 text
  *     chip                 a name of the table ("H100"), or an object
@@ -23,12 +23,15 @@
 
 #include "plan/hardware/machine.h"
 
-/* One site. `measured` may be NULL; else *measured is a new reference, or NULL where the file has none. LS_ERR_INPUT
- * names the file and the member. */
+/* Reads a cluster of one site. `measured` may be NULL; else *measured is a new reference, or NULL if the file has none.
+ * The message of LS_ERR_INPUT names the file and the member. */
 ls_status ls_machine_file_read(const char *path, ls_cluster *out, json_t **measured);
-/* All constants of the first site, as one object; `measured` (borrowed) may be NULL. New reference; NULL: no memory. */
+/* Returns all constants of the first site as one object, a new reference; NULL: out of memory. `measured` is borrowed
+ * and may be NULL. */
 json_t *ls_machine_to_json(const ls_cluster *cluster, const json_t *measured);
+/* Like ls_machine_file_read() from an object; `source` names it in messages. */
 ls_status ls_machine_from_json(const char *source, const json_t *json, ls_cluster *out, json_t **measured);
+/* Writes JSON, replacing the file atomically. */
 ls_status ls_machine_file_write(const char *path, const ls_cluster *cluster, const json_t *measured);
 
 #endif

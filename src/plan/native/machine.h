@@ -1,8 +1,9 @@
-/* machine.h: what `lockstep probe` measured of the machine this program runs on: seconds of its own operations.
+/* machine.h: measurements by `lockstep probe` of this program's own operations on a machine, and the times of
+ * operations interpolated from them. All structs are plain values; times are seconds.
  *
- * Rates are those of a worker while `workers` of them work at the same time, each with its share of the cores: memory
- * bandwidth and clock frequency that workers take from each other are in the numbers. Where there are more workers than
- * cores they take turns; that is the planner's to work out, from the rates of as many workers as there are cores. */
+ * Rates are those of one worker while `workers` of them work at the same time, each with its share of the cores, so
+ * they contain the memory bandwidth and clock frequency that workers take from each other. For more workers than cores
+ * the planner scales the rates of as many workers as there are cores. */
 #ifndef LS_PLAN_NATIVE_MACHINE_H
 #define LS_PLAN_NATIVE_MACHINE_H
 
@@ -87,7 +88,7 @@ typedef struct ls_native_law {
     bool known;
 } ls_native_law;
 
-/* At which passes and attention were measured. */
+/* Sizes at which passes and attention were measured. */
 typedef struct ls_native_sizes {
     size_t pass[2]; /* elements; both 0: those of CPUs */
     size_t head[LS_NATIVE_HEADS], length[LS_NATIVE_LENGTHS];
@@ -115,7 +116,7 @@ typedef enum ls_native_op {
     LS_NATIVE_OPS
 } ls_native_op;
 
-/* `workers` in groups of `group`, all groups at the same time. */
+/* Seconds of a collective of `workers` workers in groups of `group`, all groups at the same time. */
 typedef struct ls_native_link {
     int workers, group;
     ls_native_op op;
@@ -162,43 +163,49 @@ extern const size_t ls_native_link_bytes[LS_NATIVE_LINK_SIZES]; /* of the whole 
 extern const size_t ls_native_heads[LS_NATIVE_HEADS], ls_native_lengths[LS_NATIVE_LENGTHS];
 const char *ls_native_pass_name(ls_native_pass pass);
 const char *ls_native_op_name(ls_native_op op);
-/* "fp32", "bf16", "bf16/amx" */
+/* Returns "fp32", "bf16", "bf16/amx", … */
 const char *ls_native_type_name(int type);
+/* Returns the index of a type in the tables of rates: 0 for fp32, 1 + unit for 16 bits. */
 static inline int ls_native_type_of(ls_dtype dtype, ls_unit unit) {
     return dtype == LS_F32 ? 0 : 1 + (dtype == LS_BF16 || unit == LS_UNIT_HGMMA ? (int)unit : 0);
 }
 
-/* The machine as its GPUs are one: a worker has a GPU where a worker of a CPU has cores. LS_ERR_INPUT where no GPU was
+/* Makes a machine whose `cores` are the GPUs, with their rates, links and memory. LS_ERR_INPUT if no GPU was
  * measured. */
 ls_status ls_native_on_gpus(const ls_native_machine *machine, ls_native_machine *out);
-/* Bytes of a GPU for the arenas of so many workers on it: without their contexts, kernels and lists. */
+/* Returns the bytes of a GPU that `workers` workers on it can use for tensors: without their contexts and kernels. */
 double ls_native_gpu_room(const ls_native_gpu *gpu, int workers);
 
-/* The member `measured` of a cluster file. New reference; NULL: no memory. */
+/* Returns the member `measured` of a cluster file, a new reference; NULL: out of memory. */
 json_t *ls_native_machine_to_json(const ls_native_machine *machine);
-/* Everything is checked; LS_ERR_INPUT names `source` and the member. The laws are fitted. */
+/* Parses that member, checks every number and fits the laws. The message of LS_ERR_INPUT names `source` and the
+ * member. */
 ls_status ls_native_machine_from_json(const char *source, const json_t *json, ls_native_machine *out);
 
-/* ---- what operations cost (own_rates.c) -------------------------------------------------------------------------- */
+/* ---- times of operations (rates.c) ------------------------------------------------------------------------------- */
 
+/* Fits `law` to the measured matmuls; call it after filling `matmul`. */
 void ls_native_rates_fit(ls_native_rates *rates);
-/* slices: chains that are added up, with what else is added to the result. */
+/* Returns the seconds of a matmul by the law of its form and type, corrected by near measurements; a type that was not
+ * measured costs as bf16 or fp32. slices: partial sums that are added to the result. */
 double ls_native_matmul_seconds(const ls_native_rates *rates, ls_gemm_form form, int type, size_t m, size_t n, size_t k,
                                 int slices);
-/* `heads` heads of `sequences` sequences of T tokens. */
+/* Returns the seconds of attention for `heads` (heads times sequences) of T tokens each. */
 double ls_native_attention_seconds(const ls_native_rates *rates, bool backward, int type, size_t head_size, size_t T,
                                    double heads);
-/* What dropout of their weights adds. */
+/* Returns the seconds that dropout of attention weights adds. */
 double ls_native_dropped_seconds(const ls_native_rates *rates, bool backward, int type, size_t T, double heads);
 /* Returns the seconds of a pass over `elems` elements, with its launch; 0 for no elements. If the pass was not measured
  * with a 16-bit type, the fp32 measurement is used. */
 double ls_native_pass_seconds(const ls_native_rates *rates, ls_native_pass pass, bool is_16, double elems);
+/* Returns whether the pass was measured. */
 static inline bool ls_native_has_pass(const ls_native_rates *rates, ls_native_pass pass, bool is_16) {
     return rates->pass[pass][is_16][0] > 0;
 }
-/* Of a collective of `bytes` in all (of a message, its bytes). */
+/* Returns the seconds of a collective of a whole vector of `bytes`, or of a message. */
 double ls_native_link_seconds(const ls_native_machine *machine, ls_native_op op, int workers, int group, double bytes);
-/* The rates of a worker of so many; `*slower` is by how much less it has of the cores than the measured one. */
+/* Returns the rates measured with the most workers that do not exceed `workers` and the cores. *slower: threads of such
+ * a worker over those of one of `workers`, by which computing takes longer. */
 const ls_native_rates *ls_native_rates_of(const ls_native_machine *machine, int workers, double *slower);
 
 #endif

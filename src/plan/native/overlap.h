@@ -1,11 +1,11 @@
-/* overlap.h: what a GPU's queues of collectives do while its queue of kernels computes.
+/* overlap.h: predicts how much of the collectives on a GPU's communication queues overlaps with its compute queue.
  *
  *     compute     … │ backward: head, block n, …, block 0 │ update
  *     dp              ▏  head  ▏ block n ▏   …  ▏ block 0 ▏           a reduction begins when its gradients are made
  * and the one └ seen ┘              before it has ended; what ends after backward is waited for
  *
- * With zero 3 the weights of a block are gathered while the block before it computes; those of the first one are waited
- * for. Kernels and collectives are taken not to slow each other down, also where workers share a GPU. */
+ * With zero 3 the weights of a block are gathered while the previous block computes; those of the first are waited for.
+ * The model assumes that kernels and collectives do not slow each other down, even if workers share a GPU. */
 #ifndef LS_PLAN_NATIVE_OVERLAP_H
 #define LS_PLAN_NATIVE_OVERLAP_H
 
@@ -13,14 +13,14 @@
 #include "parallel/layout/micro_batches.h"
 #include "parallel/schedule/schedule.h"
 
-/* The first and the last block that an action runs, from the last to the first. With a head that is not in the phase of
- * the weights, as it makes all of its gradients in that of the input. */
+/* The blocks that a backward action runs, from the last to the first. has_head: the head is among them; it makes all
+ * its gradients in the input phase, so a weights phase does not have it. */
 typedef struct ls_native_run {
     int first, last;
     bool has_head;
 } ls_native_run;
 ls_native_run ls_native_run_of(const ls_layout *layout, const ls_action *action, int stage);
-/* Whether gradients of the block are made by such an action. */
+/* Returns whether an action of this kind over these blocks makes weight gradients of the block. */
 bool ls_native_makes(ls_action_kind kind, const ls_native_run *run, int block);
 
 /* Of one stage, by block of the model. */
@@ -29,15 +29,17 @@ typedef struct ls_native_grads {
     double *elems; /* of gradients that replicas add up */
 } ls_native_grads;
 
-/* Parameters are divided among the workers of the place already (ls_partition_create). */
+/* Returns the gradient elements of the block, of the parameters that ls_partition_create() left on this worker. */
 double ls_native_grad_elems(const ls_model *model, int block);
 
-/* When the last reduction of the stage ends, if all together take so long; `begin` and `end` are of its actions. */
+/* Returns when the last gradient reduction of the stage ends, if all of them together take `seconds`. `begin` and `end`
+ * are the times of the stage's actions. */
 double ls_native_reduce_end(const ls_layout *layout, const ls_schedule *schedule, int stage,
                             const ls_micro_list *micros, const ls_native_grads *grads, double seconds,
                             const double *begin, const double *end);
 
-/* What is seen of the gathering of the weights of so many blocks, while they compute. */
+/* Returns the exposed seconds of gathering the weights of `blocks` blocks, if one gather takes `gather` and one block
+ * computes for `work` seconds. */
 double ls_native_gather_seen(int blocks, double gather, double work);
 
 #endif

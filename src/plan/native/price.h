@@ -1,7 +1,7 @@
 /* price.h: a device that computes nothing and adds up what computing would have cost on the measured machine.
  *
- * The blocks of a model run on it as they run on a CPU, so every matmul and every pass of a step is priced with its
- * real shape, and no list of them is kept a second time (device/dry.h). */
+ * The blocks of a model run on it as on a CPU, so every matmul and every pass of a step is priced with its real shape,
+ * and no second list of operations must be kept in step with the code (device/dry.h). */
 #ifndef LS_PLAN_NATIVE_PRICE_H
 #define LS_PLAN_NATIVE_PRICE_H
 
@@ -29,8 +29,11 @@ typedef struct ls_price {
     ls_native_matmul cache[LS_PRICE_CACHE]; /* they come again and again; seconds 0: nothing is here */
 } ls_price;
 
+/* Sets up the device; it borrows rates and dry, and there is nothing to close. */
 void ls_price_open(ls_price *price, const ls_native_rates *rates, size_t vocabulary, ls_device *dry);
+/* Sets all prices to 0; the cache stays. */
 void ls_price_clear(ls_price *price);
+/* Returns the seconds of all kinds since the last clear. */
 double ls_price_sum(const ls_price *price);
 
 #endif

@@ -1,4 +1,4 @@
-/* csv.h: comma-separated values with quotes (RFC 4180), read whole. */
+/* csv.h: reads a whole file of comma-separated values with quotes (RFC 4180) whose first row names the columns. */
 #ifndef LS_PLAN_PUBLISHED_CSV_H
 #define LS_PLAN_PUBLISHED_CSV_H
 
@@ -15,16 +15,16 @@ typedef struct ls_csv {
     size_t rows, columns;
 } ls_csv;
 
-/* LS_ERR_INPUT for a file that cannot be read, has no rows, quotes that do not end, or a row with more fields than
- * names. */
+/* Reads a file; `path` must outlive *out, which the caller frees with ls_csv_free(). LS_ERR_INPUT if it cannot be read,
+ * has no rows, a quote that does not end, or a row with more fields than names. */
 ls_status ls_csv_read(const char *path, ls_csv *out);
-/* The same from memory; `name` is for messages. */
+/* Parses a text likewise; `name` is for messages and must outlive *out. */
 ls_status ls_csv_parse(const char *name, const char *text, size_t bytes, ls_csv *out);
 void ls_csv_free(ls_csv *csv);
 bool ls_csv_has(const ls_csv *csv, const char *column);
-/* The field of a row; "" where there is no such column. */
+/* Returns the field of a row, which belongs to csv; "" if there is no such column. Row 0 has the names. */
 const char *ls_csv_field(const ls_csv *csv, size_t row, const char *column);
-/* LS_ERR_INPUT that names the file, the line, the column and its value. */
+/* Returns LS_ERR_INPUT with a message of the file, the line, the column, its value and `what`. */
 ls_status ls_csv_refuse(const ls_csv *csv, size_t row, const char *column, const char *what);
 
 #endif

@@ -1,7 +1,6 @@
-/* error_bands.h: how far predicted step times were from published runs, by source and chip: what the planner says about
- * its own errors. `lockstep plan --validate FILE --json` has the figures; docs/log/performance.md says what they rest
- * on.
- */
+/* error_bands.h: how far predicted step times were from published runs, by source and chip. The planner reports its own
+ * error from this table. `lockstep plan --validate FILE --json` has the figures; docs/log/performance.md their
+ * origin. */
 #ifndef LS_PLAN_PUBLISHED_ERROR_BANDS_H
 #define LS_PLAN_PUBLISHED_ERROR_BANDS_H
 
@@ -11,12 +10,12 @@ typedef struct ls_error_band {
     double mean, bias; /* of |predicted/measured − 1|, and of predicted/measured − 1 */
 } ls_error_band;
 
-/* NULL behind the last. */
+/* Returns row i; NULL after the last. */
 const ls_error_band *ls_error_band_row(int i);
-/* Of all rows. */
+/* Returns the mean error of all rows, as a share. */
 double ls_error_band_all(void);
-/* What to expect of a chip: the mean of its rows, where there are enough of them, or of all. Without a measured run
- * twice that: about as far as sources are off that the constants were not set with. *rows: of this chip. */
+/* Returns the error to expect for a chip, as a share: the mean of its rows if there are enough, else that of all rows;
+ * twice that without any row, about the error for sources outside the fit. *rows: rows of this chip. */
 double ls_error_band_of(const char *chip, int *rows);
 
 #endif

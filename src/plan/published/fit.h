@@ -1,9 +1,9 @@
-/* fit.h: the constants of plan/fitted from measured runs, and how well they do on runs that they have not seen.
+/* fit.h: fits the constants of plan/fitted to published runs, and measures their error on runs left out of the fit.
  *
- * Least is the sum over groups (source_group: publisher and cluster) of the mean square of predicted/measured − 1, in
- * units of 10 %, errors beyond that counted by their size and not their square (Huber), plus for each constant the
- * square of its distance from the usual value, in units of SPREAD of it: a constant that no run speaks of stays where
- * it was. Steps are Gauss and Newton's; knobs that rows leave open are chosen again with each step's values. */
+ * The fit minimises the sum over groups (source_group: publisher and cluster) of the mean square of predicted/measured
+ * − 1 in units of 10 % (Huber: beyond that, the absolute error), plus for each constant the square of its distance from
+ * the usual value in units of SPREAD of it, so that a constant without evidence stays. It takes Gauss–Newton steps;
+ * knobs that rows leave open are chosen again with each step's values. */
 #ifndef LS_PLAN_PUBLISHED_FIT_H
 #define LS_PLAN_PUBLISHED_FIT_H
 
@@ -30,12 +30,13 @@ typedef struct ls_fit {
     double *error; /* of each row, of its group left out where that was done; 0: not used */
 } ls_fit;
 
-/* `fixed`: bits (1 << constant) of those that stay at their usual value, beside those that have a source. `leave_out`:
- * fits once more without each group. LS_ERR_INPUT: no row has a time. */
+/* Fits the constants; the caller frees *out. `fixed`: bits (1 << constant) of constants that stay at their usual value,
+ * in addition to the measured ones. `leave_out`: fits once more without each group. LS_ERR_INPUT if no row has a
+ * time. */
 ls_status ls_fit_find(const ls_rows *rows, unsigned fixed, bool leave_out, ls_fit *out);
 void ls_fit_free(ls_fit *fit);
 
-/* A row as it is with these constants. */
+/* Returns a copy of the row whose chip, stack and links use these constants; its texts still belong to `row`. */
 ls_row ls_fit_row(const ls_row *row, const double *values);
 
 #endif

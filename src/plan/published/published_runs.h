@@ -1,4 +1,4 @@
-/* published_runs.h: measured runs from a CSV file, as tasks and layouts that can be predicted.
+/* published_runs.h: reads published runs (measured, from papers) from CSV files as tasks and layouts to predict.
  *
  * Columns that a table must have: layers, hidden, heads, kv_heads, ffn_hidden, vocab, seq_len, gpu_type, n_gpus,
  * gpus_per_node, dp, tp, pp, interleave_v, micro_batch, global_batch_seqs, zero_stage, recompute, sequence_parallel,
@@ -16,7 +16,7 @@
 
 typedef enum ls_row_metric {
     LS_ROW_SECONDS,
-    LS_ROW_HW_TFLOPS,    /* of a chip and second, with full recomputation counted */
+    LS_ROW_HW_TFLOPS,    /* per chip and second, with full recomputation counted */
     LS_ROW_MODEL_TFLOPS, /* without */
     LS_ROW_MFU,          /* per cent */
     LS_ROW_TOKENS,       /* of a chip and second */
@@ -40,18 +40,19 @@ typedef struct ls_rows {
     ls_row *row;
 } ls_rows;
 
-/* A file, or all files of a folder that end in .csv, in the order of their names. LS_ERR_INPUT names the file, the line
- * and the column. */
+/* Reads a file, or all files of a folder that end in .csv, in the order of their names; the caller frees *out. The
+ * message of LS_ERR_INPUT names the file, the line and the column. */
 ls_status ls_rows_read(const char *path, ls_rows *out);
-/* The same from memory; `name` is for messages. */
+/* Parses a text likewise; `name` is for messages. */
 ls_status ls_rows_parse(const char *name, const char *text, size_t bytes, ls_rows *out);
 void ls_rows_free(ls_rows *rows);
 
-/* What the row measured, as seconds of a step; for memory, bytes. */
+/* Returns the measured value converted to seconds per step; for memory, to bytes. */
 double ls_row_measured(const ls_row *row);
-/* What of a prediction is to be compared with it. */
+/* Returns the predicted value to compare with it, in the same unit. */
 double ls_row_predicted(const ls_row *row, const ls_prediction *p);
-/* Predicts the row, choosing what it leaves open: the fastest that fits, or the fastest. `chosen` may be NULL. */
+/* Predicts the row. Knobs that it leaves open are chosen: those of the fastest layout that fits, or else of the
+ * fastest. `chosen` receives the layout and may be NULL. */
 ls_status ls_row_predict(const ls_row *row, ls_knobs *chosen, ls_prediction *out);
 
 #endif

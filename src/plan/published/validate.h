@@ -1,4 +1,5 @@
-/* validate.h: predictions beside measured runs: errors by row and by source, and what following the predictions costs.
+/* validate.h: compares predictions with published runs: errors by row and by source, and the regret (see
+ * ls_validate_regret).
  *
  * Error: predicted over measured, less 1, of the seconds of a step, or of bytes. Nothing of a row's id, source, model
  * or value goes into its prediction. With calibration one factor on time is fitted for each cluster (a source and a
@@ -67,7 +68,7 @@ typedef struct ls_validation {
     char (*source)[LS_VALIDATE_NAME_MAX]; /* without what stands behind the first ";" or "(" */
 } ls_validation;
 
-/* Rows are borrowed. LS_ERR_RESOURCE alone. */
+/* Predicts all rows, which must outlive *out; the caller frees it. Fails only with LS_ERR_RESOURCE. */
 ls_status ls_validate(const ls_rows *rows, bool calibrate, ls_validation *out);
 void ls_validation_free(ls_validation *v);
 
