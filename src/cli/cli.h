@@ -1,7 +1,8 @@
 /* cli.h: the program. main() finds the command, fills its options and calls its function; only this folder prints.
  *
- * A command is a row of config/commands.def and a file cmd_<name>.c with the function. It returns a status and leaves
- * printing the message to main(). A process runs one command once, so what is too large for the stack is static. */
+ * A command is a row of config/commands.def and a file cmd_<name>.c with its function. The function prints results to
+ * standard output and returns a status; main() prints the message of a failure. A process runs one command once, so
+ * data that is too large for the stack is static. */
 #ifndef LS_CLI_CLI_H
 #define LS_CLI_CLI_H
 
@@ -16,18 +17,19 @@
 #define LS_COMMAND(id, function, name, summary, examples) ls_status function(const ls_options *options);
 #include "config/commands.def"
 #undef LS_COMMAND
-/* `lockstep verify --order`: what the order of a sum does to training. LS_ERR_FAILED where lockstep's own sums depend
- * on the number of workers. */
+/* Runs `lockstep verify --order`, which shows what the order of a sum does to training. LS_ERR_FAILED if lockstep's own
+ * sums depend on the number of workers. */
 ls_status ls_cmd_verify_order(const ls_options *options);
-/* `lockstep plan --validate FILE`: predictions beside the measured runs of a file. */
+/* Runs `lockstep plan --validate FILE`, which compares predictions with the published runs of a file. */
 ls_status ls_cmd_plan_validate(const ls_options *options);
-/* `lockstep plan --validate FILE --leave-out`, `--fit DIR`: fits the constants again. */
+/* Runs `lockstep plan --validate FILE` with `--leave-out` or `--fit DIR`, which fits the constants of the cost model
+ * again. */
 ls_status ls_cmd_plan_fit(const ls_options *options);
-/* `lockstep plan --compare A.json B.json`: two answers as one table. */
+/* Runs `lockstep plan --compare A.json B.json`, which prints two answers as one table. */
 ls_status ls_cmd_plan_compare(const ls_options *options);
+/* Runs `lockstep plan --recovery RUN --mtbf HOURS`, which predicts the goodput of a run that recovers in memory. */
 ls_status ls_cmd_plan_recovery(const ls_options *options);
 
-/* What the user asked for. */
 typedef enum ls_cli_task {
     LS_CLI_RUN,
     LS_CLI_HELP_COMMAND,
@@ -38,7 +40,7 @@ typedef enum ls_cli_task {
     LS_CLI_COMPLETION,
     LS_CLI_VERSION,
     LS_CLI_VERSION_JSON,
-    LS_CLI_USAGE /* nothing, or half a command: show what there is and fail */
+    LS_CLI_USAGE /* no command, or half of one: print the commands and fail */
 } ls_cli_task;
 
 typedef struct ls_cli_request {
@@ -51,8 +53,9 @@ typedef struct ls_cli_request {
     char *const *argv;
 } ls_cli_request;
 
-/* Makes sense of the words on the command line, up to the flags. */
+/* Parses the words of the command line up to the options; borrows argv. Fails for an unknown command. */
 ls_status ls_cli_request_read(ls_cli_request *request, int argc, char *const argv[]);
+/* Calls the function of the command. */
 ls_status ls_cli_run_command(ls_command command, const ls_options *options);
 /* Answers a request for help or the version on `out`. */
 void ls_cli_answer(const ls_cli_request *request, FILE *out);

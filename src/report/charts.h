@@ -1,4 +1,5 @@
-/* charts.h: drawings that are files of their own, readable on light and dark pages. */
+/* charts.h: charts that are SVG files of their own (not parts of a page, see page.h), readable on light and dark pages.
+ * Nothing is returned: the caller checks `out` for write errors. */
 #ifndef LS_REPORT_CHARTS_H
 #define LS_REPORT_CHARTS_H
 
@@ -23,12 +24,11 @@ typedef struct ls_chart {
     const ls_chart_line *line;
 } ls_chart;
 
-/* The charts one below the other. Zeros have a line of their own below the scale. Of many steps that a screen could not
- * tell apart the largest value is drawn. */
+/* Draws the charts one below the other. Zeros are on a line of their own below the scale. If several steps fall on one
+ * pixel, their largest value is drawn. */
 void ls_chart_svg(const ls_chart *charts, int count, FILE *out);
 
-/* The prediction of the first pipeline, then a lane for each worker. `title` is plain text, about the run. The caller
- * looks whether `out` took everything. */
+/* Draws the predicted lanes of the first pipeline, then a measured lane for each worker. `title` is plain text. */
 void ls_timeline_svg(const ls_timeline *timeline, const char *title, FILE *out);
 
 #endif

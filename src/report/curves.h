@@ -26,7 +26,7 @@ typedef struct ls_curve {
     const char *name; /* NULL: it has none, as the values behind a smoothed curve */
     int series;       /* 0 … LS_SVG_SERIES − 1: its colour; LS_CURVE_GUIDE: a dotted line to compare with */
     bool faint, dots;
-    bool dashed; /* what is predicted */
+    bool dashed; /* for predictions */
     bool loose;  /* dots without a line */
     const ls_curve_point *points;
     size_t count;
@@ -45,25 +45,24 @@ typedef struct ls_curves {
     bool x_log, y_log;
     bool from_zero;  /* the left scale begins with 0 */
     double y_most;   /* values above it are not shown; 0: all are */
-    bool has_values; /* the wide chart has the points as numbers, too: for the tip of the live page */
+    bool has_values; /* the wide chart also contains the points as numbers, for the tooltip of the live page */
     const ls_curve *curve;
     int count;
     const ls_curve_mark *marks;
     int mark_count;
 } ls_curves;
 
-/* ctx is an ls_curves. */
+/* Draws curves; an ls_svg_draw whose ctx is an ls_curves. */
 int ls_curves_draw(FILE *out, int width, const void *ctx);
 
 /* With values, a wide chart has for each curve that is not faint
  *     <g data-name="NAME" data-points="X Y X Y …">, its line and dots, </g>
  * and its plot data-x-name and data-unit (LS_AXIS_SECONDS: "s", LS_AXIS_BYTES: "bytes", LS_AXIS_SHARE: "share"). */
 
-/* At most 2 · columns points that look the same on a screen: of each column the least and the greatest value, in their
- * order; and every gap. In place; returns how many are left. */
+/* Thins points in place to at most 2 · columns that look the same on a screen: the least and the greatest value of each
+ * column, in their order, and every gap. Returns how many are left. */
 size_t ls_curves_thin(ls_curve_point *points, size_t count, size_t columns);
-/* Each value becomes the mean of those around it with weights that halve every `half` points, beginning with the first.
- */
+/* Smooths in place: each value becomes the mean of those around it, with weights that halve every `half` points. */
 void ls_curves_smooth(ls_curve_point *points, size_t count, double half);
 
 #endif

@@ -1,8 +1,10 @@
 /* page.h: a report as a list of blocks, which is written as HTML and as Markdown with the same content.
  *
- * Text is UTF-8 without markup, but for \1 … \2 around what is to be bold. Cells of a table are separated by tabs, rows
- * by line breaks; the first row is the head. A chart is drawn twice, for a screen and for a phone. Adding
- * to a page that has run out of memory does nothing; ls_page_end() then fails. */
+ *     ls_page page = {0};  LS_HEADING(&page, …);  LS_TEXT(&page, …);  ls_page_end(&page);  ls_page_html(&page, …);
+ *
+ * Text is UTF-8 without markup except \1 … \2 around bold text. Cells of a table are separated by tabs, rows by line
+ * breaks; the first row is the head. A chart is drawn twice, for a screen and for a phone. Adding to a page that has
+ * run out of memory does nothing; ls_page_end() then fails. The caller frees the page with ls_page_free(). */
 #ifndef LS_REPORT_PAGE_H
 #define LS_REPORT_PAGE_H
 
@@ -37,9 +39,9 @@ enum { LS_PAGE_BLOCKS_MAX = 160 };
 
 typedef struct ls_page {
     int count;
-    bool failed; /* for want of memory */
+    bool failed; /* out of memory */
     ls_page_block block[LS_PAGE_BLOCKS_MAX];
-    FILE *open; /* what is being written; NULL: nothing, or memory has run out */
+    FILE *open; /* stream of the block that is being written; NULL: none, or out of memory */
     char *buffer;
     size_t bytes;
 } ls_page;
@@ -53,22 +55,23 @@ void ls_page_put(ls_page *page, const char *format, ...) __attribute__((format(p
 #define LS_ITEM(page, ...) ls_page_add(page, LS_PAGE_ITEM, __VA_ARGS__)
 /* A table begins with its head. */
 void ls_page_add_table(ls_page *page, const char *align, const char *head, ...) __attribute__((format(printf, 3, 4)));
-/* `name` is the stem of its file. A caption that begins with \3 is for screen readers only. */
+/* Adds a chart, drawn at once, so ctx may be freed. `name`: stem of its file. A caption that begins with \3 is for
+ * screen readers only. */
 void ls_page_add_chart(ls_page *page, const char *name, ls_svg_draw *draw, const void *ctx, const char *caption, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Ends the last block. LS_ERR_RESOURCE where memory has run out. */
+/* Ends the last block. Fails with LS_ERR_RESOURCE if memory ran out at any time. */
 ls_status ls_page_end(ls_page *page);
 
 extern const char ls_page_style[];
 
-/* Sections as HTML: a heading and what is below it; section 0 is what stands before the first. */
+/* A section is a heading and what is below it; section 0 is what precedes the first heading. */
 enum { LS_PAGE_ID_MAX = 48 };
 int ls_page_sections(const ls_page *page);
-/* *id: letters, digits and dashes of the heading, "top" for section 0. */
+/* Prints a section as HTML; id: letters, digits and dashes of the heading, "top" for section 0. */
 void ls_page_put_section(const ls_page *page, int section, char id[LS_PAGE_ID_MAX], FILE *out);
 
-/* The files: contents that the caller frees. LS_ERR_RESOURCE. */
+/* Make the contents of a file, which the caller frees. They fail only with LS_ERR_RESOURCE. */
 ls_status ls_page_html(const ls_page *page, char **out, size_t *bytes);
 ls_status ls_page_markdown(const ls_page *page, char **out, size_t *bytes);
 ls_status ls_page_svg(const ls_page_block *chart, char **out, size_t *bytes);

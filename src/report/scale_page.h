@@ -1,4 +1,4 @@
-/* scale_page.h: what `lockstep scale` found, in sentences and as a page. */
+/* scale_page.h: reports what `lockstep scale` measured (lab/scale/scale.h), as sentences and as an HTML page. */
 #ifndef LS_REPORT_SCALE_PAGE_H
 #define LS_REPORT_SCALE_PAGE_H
 
@@ -14,14 +14,15 @@ typedef struct ls_scale_words {
     char limit[LS_SCALE_SENTENCE_MAX]; /* the limit of the gradient */
 } ls_scale_words;
 
+/* Formats the sentences. */
 ls_scale_words ls_scale_say(const ls_scale_plan *plan, const ls_scale_found *found);
-/* "12 to 40", or "from 12" where there is no end: 0. */
+/* Formats "12 to 40", or "from 12" if `high` is 0, which means no limit. */
 ls_number ls_scale_range(double low, double high);
 
-/* One HTML page that loads nothing, made of the blocks of the planner's memo. */
+/* Writes the page for `count` results as one HTML file that loads no other file. */
 ls_status ls_scale_page_write(const ls_scale_plan *plan, const ls_scale_found *found, int count, const char *path);
 
-/* Its drawings. */
+/* Add its charts: where the time goes, and speed by number of workers. */
 void ls_scale_parts_chart(ls_page *page, const ls_scale_found *found);
 void ls_scale_speed_chart(ls_page *page, const ls_scale_found *found);
 

@@ -1,10 +1,11 @@
-/* compare.h: `lockstep doctor A B`. */
+/* compare.h: prints how two runs differ (`lockstep doctor A B`), and which change explains the difference in time and
+ * loss. */
 #ifndef LS_CLI_DOCTOR_COMPARE_H
 #define LS_CLI_DOCTOR_COMPARE_H
 
 #include "observe/diagnose/diagnose.h"
 
-/* `name`: the runs as the user named them. */
+/* Prints the comparison, as an object if `json`. `name`: the runs as the user named them. */
 ls_status ls_doctor_compare(const char *const name[2], const ls_run_log run[2], const ls_diagnosis diagnosis[2],
                             bool json);
 

@@ -1,6 +1,6 @@
-/* price.h: which layout would spare a run the time that it loses, and how much of it.
+/* price.h: which layout would save the time that a run loses, and how much of it.
  *
- * Plain figures, so that what reads runs (observe) and what makes them (run) need not know each other. */
+ * It takes plain figures, so that the modules that read runs (observe) and that make them (run) stay independent. */
 #ifndef LS_CLI_DOCTOR_PRICE_H
 #define LS_CLI_DOCTOR_PRICE_H
 
@@ -13,8 +13,8 @@ typedef struct ls_step_parts {
     double all, computing, network, bubble, imbalance, input, host;
 } ls_step_parts;
 
-/* The layout that the planner finds for the run in the folder `path`, with its price, as a text for people. False:
- * none is worth it, or the run cannot be priced, as where its model is gone. */
+/* Searches a layout for the run in the folder `path` and prints it with its predicted gain into `text`. Returns false
+ * if none is clearly better, or if the run cannot be priced, for example because its model file is gone. */
 bool ls_doctor_price(const char *path, const ls_step_parts *parts, char *text, size_t capacity);
 
 #endif

@@ -1,24 +1,24 @@
-/* times.h: `lockstep doctor --times FILE`. */
+/* times.h: `lockstep doctor --times FILE`: explains a table of step times on several numbers of chips (plan/times). */
 #ifndef LS_CLI_DOCTOR_TIMES_H
 #define LS_CLI_DOCTOR_TIMES_H
 
 #include "config/options.h"
 #include "plan/times/times.h"
 
-/* All that is said about a table of times. */
+/* A table of times with all results about it. */
 typedef struct ls_times_case {
     ls_times times;
     ls_times_basis basis;
     ls_times_answer answer;
-    ls_times_comparison comparison; /* where there are two labels */
-    ls_times_deviations deviations; /* where predictions were made */
+    ls_times_comparison comparison; /* if there are two labels */
+    ls_times_deviations deviations; /* if predictions were made */
     double with_error;              /* of the best explanation by predictions */
-    double without_error;           /* of the best explanation without predictions, where they were given up for it */
+    double without_error;           /* of the best one without predictions, if that replaced them */
     bool node_assumed;
-    char model[96]; /* what predictions were made for; empty: none */
+    char model[96]; /* model that predictions were made for; "": none were made */
 } ls_times_case;
 
-/* Whether a loss has a figure of its own, or what keeps it from having one. */
+/* Whether the share of a loss is known, or why it is not. */
 typedef enum ls_times_standing {
     LS_TIMES_KNOWN,
     LS_TIMES_NOT_TESTED, /* no term of these rows could have shown it */
@@ -26,12 +26,13 @@ typedef enum ls_times_standing {
     LS_TIMES_ALIKE, /* the rows cannot tell it from another */
 } ls_times_standing;
 
+/* Runs the command: reads the file, explains it and prints the result. */
 ls_status ls_doctor_times(const ls_options *options);
 
-/* times_text.c */
+/* times_text.c: Prints the result for people. */
 void ls_doctor_times_print(const char *path, const ls_times_case *c);
 ls_times_standing ls_doctor_times_standing(const ls_times_case *c, ls_loss loss);
-/* The first thing to change, one or two sentences. */
+/* Prints what to change first, one or two sentences, into `text`. */
 void ls_doctor_times_advice(const ls_times_case *c, char *text, size_t capacity);
 
 #endif

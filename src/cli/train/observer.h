@@ -1,8 +1,8 @@
-/* observer.h: the process beside a run that writes for TensorBoard what the run records (--tensorboard).
+/* observer.h: starts and ends the process that writes TensorBoard files for a run while it trains (--tensorboard).
  *
- * It is `lockstep metrics RUN --tensorboard DIR --follow`, a program of its own that reads the run's folder: workers
- * know nothing of it, and what becomes of it does the run no harm. A pipe that the run's processes hold tells it when
- * they have ended; the kernel kills it with the process that started it. */
+ * It is `lockstep metrics RUN --tensorboard DIR --follow`, which only reads the run's folder, so its failures do not
+ * affect the run. It ends when the run's processes have closed a pipe that they inherit; the kernel kills it if the
+ * process that started it dies. */
 #ifndef LS_CLI_TRAIN_OBSERVER_H
 #define LS_CLI_TRAIN_OBSERVER_H
 
@@ -15,10 +15,10 @@ typedef struct ls_observer {
     int pipe;
 } ls_observer;
 
-/* Where --tensorboard is given, in the first process of the run. Warns where it cannot be started. */
-void ls_observer_start(const ls_options *options, const char *run, ls_observer *out);
-/* To be called when the run has ended: waits for the last events. A writer that is stopped or stuck is killed, with a
+/* Starts it if --tensorboard was given; the first process of the run calls this before it forks. A failure is only a
  * warning. */
+void ls_observer_start(const ls_options *options, const char *run, ls_observer *out);
+/* Waits, after the run has ended, until the last events are written. A process that hangs is killed, with a warning. */
 void ls_observer_end(ls_observer *observer);
 
 #endif

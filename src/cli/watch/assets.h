@@ -1,4 +1,4 @@
-/* assets.h: texts of the live page. */
+/* assets.h: script and style sheet of the live page, compiled in as texts. */
 #ifndef LS_CLI_WATCH_ASSETS_H
 #define LS_CLI_WATCH_ASSETS_H
 

@@ -16,7 +16,8 @@
 
 #include "report/live/shelf.h"
 
-/* Serves until a signal ends it. `told` is called once with the link. */
+/* Serves until SIGINT or SIGTERM. Calls `told` once, when the socket listens, with the link for a browser (with the
+ * token). any_port: if the port is taken, tries the following ones. The shelf stays the caller's. */
 ls_status ls_watch_serve(ls_shelf *shelf, const ls_live_address *address, bool any_port,
                          void (*told)(const char *link));
 

@@ -14,17 +14,17 @@ typedef struct ls_live_address {
     bool is_local;               /* 127.0.0.1, ::1 or localhost: unreachable from other machines */
 } ls_live_address;
 
-/* "8080", "127.0.0.1:8080", "[::1]:8080", "box:8080". LS_ERR_INPUT. */
+/* Parses "8080" (local), "127.0.0.1:8080", "[::1]:8080" or "box:8080". Fails with LS_ERR_INPUT. */
 ls_status ls_live_address_read(const char *text, ls_live_address *out);
-/* Whether the Host header names the address that the page was started with, which defeats DNS rebinding. An address
- * that is not local is protected by its token instead. */
+/* Returns whether the Host header names the address that the page was started with, which defeats DNS rebinding. Always
+ * true for an address that is not local, which is protected by its token instead. */
 bool ls_live_host_is_own(const ls_live_address *own, const char *host);
-/* Whether the header Origin is that of the page; a request without one has none. */
+/* Returns whether the Origin header is that of the page; true also for NULL, a request without one. */
 bool ls_live_origin_is_own(const char *origin, const char *host);
 
-/* In a time that does not depend on where they differ. */
+/* Compares tokens in a time that does not depend on where they differ. */
 bool ls_live_token_is(const char *token, const char *given);
-/* The same for the cookie "lockstep" of a header Cookie. */
+/* Compares the token with the cookie "lockstep" of a Cookie header likewise. */
 bool ls_live_cookie_has(const char *header, const char *token);
 
 #endif

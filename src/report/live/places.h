@@ -1,14 +1,13 @@
-/* places.h: the places of the live page's connections, and which connection is ended so that others get one.
+/* places.h: the table of the live page's connections, which decides which one to evict so that others get a place.
  *
- * 1. A connection that has sent no whole request within LS_PLACES_HEADER_S is ended, however busily it sends bytes.
- * 2. At most LS_PLACES_STRANGERS are of clients that have not shown the token; the other places are for those that
- * have.
- * 3. At most LS_PLACES_ADDRESS are of one address.
- * 4. A few places stay free, so that there is always one for a new connection.
+ * 1. A connection that has sent no whole request within LS_PLACES_HEADER_S seconds is evicted, even if it sends bytes.
+ * 2. At most LS_PLACES_STRANGERS places are for clients that have not shown the token.
+ * 3. At most LS_PLACES_ADDRESS places are for one address.
+ * 4. LS_PLACES_FREE places stay free, so that there is always one for a new connection.
  *
- * Where one has to go, it is the one that has been idle for longest: no request, or none since its last answer. A
- * client with keep-alive connects again, so nothing is lost with it. Streams are never ended, and answers not while
- * they are sent in time. */
+ * The victim is the connection that has been idle for longest. A client with keep-alive connects again, so it loses
+ * nothing. Streams are never evicted, and an answer in progress only after LS_PLACES_ANSWER_S seconds. A table of zeros
+ * is empty; times are seconds of one monotonic clock, passed by the caller. */
 #ifndef LS_REPORT_LIVE_PLACES_H
 #define LS_REPORT_LIVE_PLACES_H
 
@@ -28,7 +27,7 @@ enum {
 typedef struct ls_place {
     void *connection; /* NULL: the place is free */
     uint64_t address; /* ls_place_address() */
-    double since_s;   /* it is idle, or busy, or a stream */
+    double since_s;   /* since when it has been idle, busy or a stream */
     bool has_asked, is_known, is_busy, is_stream, is_ending;
 } ls_place;
 
@@ -36,19 +35,21 @@ typedef struct ls_places {
     ls_place of[LS_PLACES_MAX + 1];
 } ls_places;
 
-/* One number for each address that one client may have: an IPv4 address, or the first half of an IPv6 address. */
+/* Returns a number for the client: its IPv4 address, or the first half of its IPv6 address, which is one subscriber. */
 uint64_t ls_place_address(const struct sockaddr *address);
 
+/* Records that a connection begins (ignored if the table is full), and that it has ended. */
 void ls_places_take(ls_places *places, void *connection, uint64_t address, double now_s);
 void ls_places_leave(ls_places *places, const void *connection);
-/* What happened to a connection: a request came; it had the token, or none is needed; its answer is a stream; the
- * answer was sent. */
+/* Record what happened to a connection: a request came; it had the token, or none is needed; its answer is a stream;
+ * the answer was sent. An unknown connection is ignored. */
 void ls_places_asked(ls_places *places, const void *connection, double now_s);
 void ls_places_known(ls_places *places, const void *connection);
 void ls_places_streams(ls_places *places, const void *connection);
 void ls_places_answered(ls_places *places, const void *connection, double now_s);
 
-/* The next connection to end, which then counts no more; NULL: all may stay. */
+/* Returns the next connection to evict and counts it no more; NULL: all may stay. The caller ends it and then calls
+ * ls_places_leave(). */
 void *ls_places_end_one(ls_places *places, double now_s);
 
 #endif

@@ -11,10 +11,11 @@
 
 /* ---- types ------------------------------------------------------------------------------------------------------- */
 
-/* How much the header Accept wants `type` ("text/plain"): 0 (not at all) to 1. NULL: it takes anything. */
+/* Returns the quality that an Accept header gives `type` ("text/plain"), from 0 (refused) to 1. NULL accepts
+ * anything. */
 double ls_live_accepts(const char *accept, const char *type);
 
-/* ---- what is to be shown ----------------------------------------------------------------------------------------- */
+/* ---- the query string -------------------------------------------------------------------------------------------- */
 
 typedef enum ls_live_sort {
     LS_LIVE_BY_NAME,
@@ -40,33 +41,34 @@ typedef struct ls_live_query {
 } ls_live_query;
 
 void ls_live_query_init(ls_live_query *query);
-/* One pair of a query; what is not known or not a value has no effect. `value` may be NULL. */
+/* Sets one pair of a query string; unknown keys and invalid values have no effect. `value` may be NULL. */
 void ls_live_query_set(ls_live_query *query, const char *key, const char *value);
-/* The query as text, as a link has it ("run=…&x=step"), HTML-safe: letters, digits, "=&%.-_" alone. */
+/* Prints the query as in a link ("run=…&x=step"); safe in HTML, because it only has letters, digits and "=&%.-_". */
 void ls_live_query_text(const ls_live_query *query, char *out, size_t room);
 
-/* ---- what a page has --------------------------------------------------------------------------------------------- */
+/* ---- parts that a browser has ------------------------------------------------------------------------------------ */
 
-/* The parts of a page, its sections and its table, each as the hash of its name and its text. As text this is the id of
- * an event: a browser that was away sends it back (Last-Event-ID), and is told what is not in it, and nothing else.
- * Since it names what the page shows, it holds over a restart of the server, and over one of the run: of steps that
- * were done again the page drops what is no longer so. */
+/* Hashes of the parts of a page that a browser shows: sections and table, each hashed with its name. As text it is the
+ * id of a server-sent event: a browser that reconnects sends it back (Last-Event-ID) and receives only the parts that
+ * are not in it. It depends on the contents only, so it stays valid when the server or the run is restarted. */
 enum { LS_LIVE_PARTS_MAX = 64, LS_LIVE_HAS_TEXT_MAX = 17 * LS_LIVE_PARTS_MAX + 1 };
 typedef struct ls_live_has {
     uint64_t part[LS_LIVE_PARTS_MAX];
     int count;
 } ls_live_has;
 
+/* Returns the hash of a part with its name and text. */
 uint64_t ls_live_part(const char *name, const char *text, size_t bytes);
 bool ls_live_has_has(const ls_live_has *has, uint64_t part);
+/* Adds a part; beyond LS_LIVE_PARTS_MAX it has no effect. */
 void ls_live_has_add(ls_live_has *has, uint64_t part);
-/* In the same order. */
+/* Returns whether both have the same parts in the same order. */
 bool ls_live_has_same(const ls_live_has *a, const ls_live_has *b);
-/* A text that is no such id is as good as none; NULL as well. */
+/* Parses an event id; an invalid one, or NULL, gives an empty list. */
 void ls_live_has_read(const char *text, ls_live_has *out);
 void ls_live_has_text(const ls_live_has *has, char out[LS_LIVE_HAS_TEXT_MAX]);
 
-/* The name of a folder as a number. */
+/* Returns the id of a run: a hash of its folder's name. */
 uint64_t ls_live_run_id(const char *folder);
 
 #endif

@@ -1,7 +1,7 @@
-/* shelf.h: the runs that the live page knows: those named, and those in the folders named.
+/* shelf.h: the list of runs of the live page (`lockstep watch PATH…`): runs, and folders that contain runs.
  *
- * Of each run the end is read for the table, again when its metrics have changed; runs that are looked at have a view
- * (report/run/view.h). One thread. */
+ * For the table only the end of each run is read, again when its metrics have changed; runs that a page shows have a
+ * view (report/run/view.h). One thread at a time. */
 #ifndef LS_REPORT_LIVE_SHELF_H
 #define LS_REPORT_LIVE_SHELF_H
 
@@ -18,30 +18,30 @@ typedef struct ls_shelf_run {
     struct timespec changed;
     ls_view_facts facts;
     double loss, lr, norm;     /* of the last step */
-    double memory, gpu_memory; /* as last told */
+    double memory, gpu_memory; /* last recorded value, bytes */
 } ls_shelf_run;
 
 typedef struct ls_shelf ls_shelf;
 
-/* Borrows the paths. What is not there yet is shown when it is. */
+/* Creates the list; borrows the paths, which need not exist yet. */
 ls_status ls_shelf_create(const char *const *paths, int count, ls_shelf **out);
 void ls_shelf_destroy(ls_shelf *shelf);
-/* Looks for new runs and for new lines. */
+/* Looks for new runs, and reads what known runs recorded since. */
 ls_status ls_shelf_refresh(ls_shelf *shelf);
 int ls_shelf_count(const ls_shelf *shelf);
-/* In the order of the query, those that pass its filter; returns how many. */
+/* Lists at most `most` runs that pass the query's filter, in its order; returns how many. They belong to the shelf. */
 int ls_shelf_list(const ls_shelf *shelf, const ls_live_query *query, const ls_shelf_run **list, int most);
 const ls_shelf_run *ls_shelf_at(const ls_shelf *shelf, int i);
 
-/* A number that changes with everything that a page shows, found cheaply: file sizes and times of the runs, and what
- * the workers of the last page do. While it is equal, no page needs to be made. */
+/* Returns a cheap hash of everything that a page shows: sizes and times of the runs' files, and what the workers of the
+ * last page do. While it stays the same, the page does. */
 uint64_t ls_shelf_state(const ls_shelf *shelf);
-/* The sections of the page for the query, as ls_page. Runs that the query does not name: the one that changed last. */
+/* Fills the page with the runs that the query names or, if it names none, the run that changed last. */
 ls_status ls_shelf_page(ls_shelf *shelf, const ls_live_query *query, ls_page *page);
-/* The table of the runs with links to each, and what can be chosen, as HTML. */
+/* Print HTML: the table of the runs with links, and the controls for axes and smoothing. */
 void ls_shelf_put_table(const ls_shelf *shelf, const ls_live_query *query, FILE *out);
 void ls_shelf_put_choices(const ls_live_query *query, FILE *out);
-/* All runs as OpenMetrics, or in the text format of Prometheus, version 0.0.4. */
+/* Prints the figures of all runs as OpenMetrics, or in the text format 0.0.4 of Prometheus. */
 void ls_shelf_put_metrics(const ls_shelf *shelf, bool is_prometheus, FILE *out);
 
 #endif

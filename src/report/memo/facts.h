@@ -1,4 +1,5 @@
-/* facts.h: the numbers of a memo: all predictions that its sentences and charts need. */
+/* facts.h: all predictions that the sentences and charts of a memo (memo.h) need, and the functions that write its
+ * sections. Private to this folder. ls_memo_facts_find() computes everything first, so that sections only print. */
 #ifndef LS_REPORT_MEMO_FACTS_H
 #define LS_REPORT_MEMO_FACTS_H
 
@@ -6,7 +7,7 @@
 #include "report/numbers.h"
 #include "report/page.h"
 
-/* What a chip of a middle stage sends in a step for one reason. */
+/* What a chip of a middle stage sends in a step for one purpose. */
 typedef struct ls_memo_flow {
     const char *what, *when;
     const ls_link *link;       /* the slowest that it passes */
@@ -18,9 +19,9 @@ typedef struct ls_memo_flow {
 } ls_memo_flow;
 enum { LS_MEMO_TP, LS_MEMO_PP, LS_MEMO_DP, LS_MEMO_GATHER, LS_MEMO_ACROSS, LS_MEMO_FLOWS };
 
-/* A pipeline with micro-batches and without. */
+/* The same pipeline with micro-batches and without, to compare. */
 typedef struct ls_memo_pipe {
-    bool there, chosen;    /* whether the memo's own layout is drawn, and not another one */
+    bool there, chosen;    /* chosen: it is the memo's own layout, not an example */
     ls_knobs micro, naive; /* the same stages */
     ls_knobs plain;        /* and 1f1b with them, where `micro` has several chunks to a stage */
     double busy[3];        /* naive, micro, plain: mean share of the stages' time at work, in a step */
@@ -57,16 +58,17 @@ typedef struct ls_memo_facts {
     ls_memo_pipe pipe;
 } ls_memo_facts;
 
+/* Computes all facts from facts->answer, which the caller sets and which must outlive them. */
 ls_status ls_memo_facts_find(ls_memo_facts *facts);
-/* traffic.c */
+/* Parts of it: flow (traffic.c) and pipe (pipe.c). */
 void ls_memo_flows_find(ls_memo_facts *facts);
-/* pipe.c */
 ls_status ls_memo_pipe_find(ls_memo_facts *facts);
 
-/* Sections, in text*.c; charts, in charts.c and pipe.c. */
+/* Append sections to the page (text*.c) with their charts (charts.c, pipe.c). Running out of memory shows at
+ * ls_page_end(). */
 void ls_memo_recommend(ls_page *doc, const ls_memo_facts *facts);
-/* text_doubt.c: which devices to use, said first; what becomes of the choice where the world is not as assumed; where
- * nothing fits, what would; how far to trust all of it. */
+/* text_doubt.c: which devices to use; how the choice fares if assumptions are wrong; what would fit if nothing does;
+ * and (ls_memo_trust) how reliable the predictions are. */
 void ls_memo_use(ls_page *doc, const ls_memo_facts *facts);
 void ls_memo_sensitivity(ls_page *doc, const ls_memo_facts *facts);
 void ls_memo_remedy(ls_page *doc, const ls_memo_facts *facts);
@@ -78,7 +80,7 @@ void ls_memo_step(ls_page *doc, const ls_memo_facts *facts);
 void ls_memo_scaling(ls_page *doc, const ls_memo_facts *facts);
 void ls_memo_bottleneck(ls_page *doc, const ls_memo_facts *facts);
 void ls_memo_mitigation(ls_page *doc, const ls_memo_facts *facts);
-/* Nothing where --mtbf was not given. */
+/* Adds nothing without --mtbf. */
 void ls_memo_course(ls_page *doc, const ls_memo_facts *facts);
 void ls_memo_trust(ls_page *doc, const ls_memo_facts *facts);
 
@@ -88,13 +90,13 @@ void ls_memo_loss_chart(ls_page *doc, const ls_memo_facts *facts);
 void ls_memo_scaling_chart(ls_page *doc, const ls_memo_facts *facts);
 ls_status ls_memo_timeline_chart(ls_page *doc, const ls_memo_facts *facts);
 
-/* "dp 2 × tp 4 × pp 4, 1f1b, micro-batch 1 …" */
+/* Formats "dp 2 × tp 4 × pp 4, 1f1b, micro-batch 1 …". */
 typedef struct ls_memo_line {
     char text[256];
 } ls_memo_line;
 ls_memo_line ls_memo_layout_text(const ls_knobs *layout);
 #define LS_LAYOUT(layout) ls_memo_layout_text(layout).text
-/* Bytes of a worker's memory: weights, gradients and optimizer state; activations and workspace. */
+/* Return bytes of a worker's memory (by kind): weights, gradients and optimizer state; activations and workspace. */
 double ls_memo_states(const double *memory);
 double ls_memo_activations(const double *memory);
 

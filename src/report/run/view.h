@@ -4,10 +4,10 @@
  *                                                                        └─ lockstep watch, train --live: sections
  *
  * A curve has at most 2 · LS_VIEW_BUCKETS points: each bucket has the least and the greatest value of equally many
- * steps. When the buckets are used up, two become one. So a step costs the same, whether it is the first or the
- * millionth, and a value that stands out is never lost.
+ * steps. When the buckets are used up, neighbours are merged in pairs. So every step costs the same, and no spike is
+ * lost.
  *
- * One thread at a time. What is read is untrusted (observe/run_read.h). */
+ * One thread at a time. Input is untrusted (observe/run_read.h). */
 #ifndef LS_REPORT_RUN_VIEW_H
 #define LS_REPORT_RUN_VIEW_H
 
@@ -46,7 +46,7 @@ typedef struct ls_view_doctor {
     ls_diagnosis *said;           /* NULL: not asked yet */
     size_t steps, events, starts; /* of the log by then */
     bool was_open;
-    int asked_for; /* how often the page wanted it */
+    int asked_for; /* number of requests for it */
 } ls_view_doctor;
 
 typedef struct ls_view {
@@ -59,14 +59,15 @@ typedef struct ls_view {
     bool is_images;
 } ls_view;
 
-/* LS_ERR_INPUT where the folder is no run. After a failure there is nothing to close. */
+/* Opens a run with the steps of its parents. LS_ERR_INPUT if the folder is no run. After a failure there is nothing to
+ * close. */
 ls_status ls_view_open(const char *folder, ls_view *out);
 void ls_view_close(ls_view *view);
-/* Reads on; *changed is set where there is something new, and left alone otherwise. */
+/* Reads what was recorded since. Sets *changed to true if there is anything new, else leaves it unchanged. */
 ls_status ls_view_refresh(ls_view *view, bool *changed);
 static inline const ls_run_log *ls_view_log(const ls_view *view) { return ls_series_log(view->series); }
 
-/* The points of a curve, which the caller frees; none where nothing was recorded. `smooth` is an index of
+/* Makes the points of a curve, which the caller frees; *count is 0 if nothing was recorded. `smooth`: index into
  * ls_view_halves. */
 ls_status ls_view_curve(const ls_view *view, ls_view_column column, int smooth, ls_view_x x, ls_curve_point **points,
                         size_t *count);
@@ -74,31 +75,31 @@ ls_status ls_view_curve(const ls_view *view, ls_view_column column, int smooth, 
  * With `soon`, a run of many steps is diagnosed at the second call, so that its page appears first, and a run of very
  * many steps never, because the server would not answer meanwhile. */
 ls_status ls_view_diagnose(const ls_view *view, bool soon, const ls_diagnosis **out);
-/* Where the step stands on that axis. */
+/* Returns the position of a step on the axis: the step, the tokens up to it, or the seconds. */
 double ls_view_place(const ls_view *view, long long step, ls_view_x x);
 
 /* ---- figures ----------------------------------------------------------------------------------------------------- */
 
-/* Of the whole run. What is not known is NaN. */
+/* Figures of the whole run. Unknown numbers are NaN. */
 typedef struct ls_view_facts {
-    long long step, steps;    /* done, and planned (0: not known) */
-    double loss, best_loss;   /* of validation; the latter is the least */
-    long long best_step;      /* LS_RUN_NONE: there was no evaluation */
-    double train_loss;        /* mean of the last `train_window` steps; NaN where one of them has none */
-    int train_window;         /* a tenth of the steps, at least 1 and at most 50: the first steps, of a model that has
-                                 learned nothing yet, are in no mean */
-    double last_loss;         /* of training, of the last step */
-    double speed, mfu;        /* median of the last 100 steps */
-    double step_s;            /* likewise */
+    long long step, steps;  /* done, and planned (0: not known) */
+    double loss, best_loss; /* of validation; the latter is the least */
+    long long best_step;    /* LS_RUN_NONE: there was no evaluation */
+    double train_loss;      /* mean of the last `train_window` steps; NaN where one of them has none */
+    int train_window;       /* a tenth of the steps, at least 1 and at most 50, so that the mean excludes early steps */
+    double last_loss;       /* of training, of the last step */
+    double speed, mfu;      /* median of the last 100 steps */
+    double step_s;          /* likewise */
     double trained_s, wall_s; /* in steps; from the first start to the last record */
     double goodput;           /* trained_s / wall_s */
     double tokens;            /* seen */
-    double eta_s;             /* of a run that is at work */
+    double eta_s;             /* of a run that is training */
     int restarts, sessions;
     const char *state; /* "training", "finished", "stopped", "ended early" */
     char model[2 * LS_RUN_NAME_MAX + 16], layout[LS_RUN_NAME_MAX];
 } ls_view_facts;
 
+/* Computes the figures; `state` is a static text, nothing is to be freed. */
 void ls_view_facts_find(const ls_run_log *log, ls_view_facts *out);
 
 #endif
