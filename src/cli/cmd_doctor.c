@@ -8,7 +8,7 @@
 #include "cli/doctor/report.h"
 #include "cli/doctor/times.h"
 
-/* The first cause of time that another layout may cure gets the layout that the planner finds for it. */
+/* Adds the layout that the planner finds as advice to the first cause of time that another layout may cure. */
 static void price(const char *path, ls_diagnosis *d) {
     const ls_utilisation *u = &d->use;
     double steps = 1 - u->share[LS_USE_CHECKPOINTS] - u->share[LS_USE_EVALUATION], ms = u->step_ms / steps;

@@ -9,7 +9,7 @@
 #include "numerics/elementary.h"
 #include "run/stop.h"
 
-/* Of windows, on a terminal. `ctx`: when it was last shown. */
+/* Shows the number of evaluated windows on a terminal, at intervals. `ctx`: when it was last shown. */
 static ls_status show(void *ctx, const ls_run_event *event) {
     double *shown = ctx, now = ls_clock_seconds();
     if (event->kind == LS_RUN_PREPARES) fprintf(stderr, "%s\n", event->text);

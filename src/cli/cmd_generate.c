@@ -14,7 +14,7 @@ typedef struct writer {
     ls_utf8_stream shown;
 } writer;
 
-/* Whole characters only; at the end (no bytes) an unfinished one is U+FFFD. */
+/* Prints whole characters only; at the end (0 bytes) it prints an unfinished one as U+FFFD. */
 static ls_status print(void *ctx, const char *text, size_t bytes, int *stop) {
     writer *w = ctx;
     char *shown = malloc(ls_utf8_stream_room(bytes));
@@ -27,7 +27,7 @@ static ls_status print(void *ctx, const char *text, size_t bytes, int *stop) {
     return LS_OK;
 }
 
-/* The text of a run, to w->out. */
+/* Generates the text of a run to w->out. */
 static ls_status write_text(const ls_options *options, writer *w, int64_t *tokens, double *seconds) {
     ls_run *run = NULL;
     int stop;

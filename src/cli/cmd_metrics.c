@@ -60,7 +60,7 @@ static ls_status choose_columns(table *t, const ls_options *o) {
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
-/* The fewest digits that read back the same. */
+/* Prints the fewest digits that read back to the same bits; returns `text`. */
 static const char *number_text(double value, char text[NUMBER_MAX]) {
     if (isnan(value)) return "nan";
     if (isinf(value)) return value > 0 ? "inf" : "-inf";
@@ -78,7 +78,7 @@ static bool is_told(const ls_series_column *column, const ls_run_log *log, size_
 
 /* ---- CSV --------------------------------------------------------------------------------------------------------- */
 
-/* A row has a step, an evaluation after it, or both. */
+/* Prints a row, which has a step, an evaluation after it, or both. */
 static void print_step_row(const table *t, long long step, const size_t *at_step, const size_t *at_validation) {
     char text[NUMBER_MAX];
     printf("%lld", step);
@@ -128,7 +128,7 @@ static bool is_shown(const table *t, long long step, size_t i, size_t count) {
     return step % t->every == 0 || i + 1 == count;
 }
 
-/* "steps":{"step":[…],"loss":[…]}: what was not recorded is null, what is not finite a text as in metrics.jsonl. */
+/* Prints "steps":{"step":[…],"loss":[…]} with null for what was not recorded, and a text for what is not finite. */
 static void print_json_lists(const table *t, bool of_validation) {
     const ls_run_log *log = t->log;
     size_t count = of_validation ? log->validation_count : log->step_count;
@@ -213,7 +213,7 @@ static ls_status print_table(const ls_options *o) {
 
 /* ---- TensorBoard ------------------------------------------------------------------------------------------------- */
 
-/* Whether standard input, a pipe that the run holds, has come to its end; waits so long. */
+/* Waits for at most `wait_ms`; returns whether standard input, a pipe that the run holds, has been closed. */
 static bool has_ended(int wait_ms) {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     char rest[64];

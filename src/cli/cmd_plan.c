@@ -43,7 +43,7 @@ static void print_stacks(void) {
 
 static bool is_list(const char *value) { return value && strcmp(value, "list") == 0; }
 
-/* Whether a list was asked for; then it has been printed. */
+/* Prints the list that an option asks for, of models, chips and so on; returns false if none does. */
 static bool print_list(const ls_options *o) {
     bool links = is_list(o->node_link) || is_list(o->network) || is_list(o->link);
     if (is_list(o->cluster)) {
@@ -62,7 +62,8 @@ static bool print_list(const ls_options *o) {
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
-/* A flat object as YAML, a line for each member: scalars in JSON are scalars in YAML. NULL: no memory. */
+/* Formats a flat object as YAML, a line for each member: JSON scalars are YAML scalars. Returns NULL if out of
+ * memory. */
 static char *yaml_text(json_t *object) {
     char *text = NULL;
     size_t bytes;
@@ -81,7 +82,7 @@ static char *yaml_text(json_t *object) {
     return NULL;
 }
 
-/* As a file of that name is read again. NULL: no memory. */
+/* Formats the layout as YAML or JSON, by the ending of the path. Returns NULL if out of memory. */
 static char *layout_text(json_t *layout, const char *path) {
     char *text = NULL;
     if (!ls_json_is_format(path, "{", 1)) return yaml_text(layout);

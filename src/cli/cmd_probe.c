@@ -9,7 +9,7 @@
 
 enum { LARGE = LS_NATIVE_LINK_SIZES - 1 };
 
-/* Rate of a matmul of 1024 × 768 × 768, in GFLOP/s. */
+/* Returns the rate of a matmul of 1024 × 768 × 768 in GFLOP/s. */
 static double matmul_rate(const ls_native_rates *r, int type) {
     return 2e-9 * 1024 * 768 * 768 / ls_native_matmul_seconds(r, LS_GEMM_NT, type, 1024, 768, 768, 1);
 }
@@ -43,13 +43,13 @@ static void print_links(const ls_native_machine *m) {
     }
 }
 
-/* Of a pass over large arrays, in GB/s. */
+/* Returns the bandwidth of a pass over large arrays in GB/s; `bytes`: moved per element. */
 static double pass_rate(const ls_native_rates *r, ls_native_pass pass, bool is_16, double bytes) {
     double elems = (double)r->sizes.pass[1];
     return 1e-9 * bytes * elems / r->pass[pass][is_16][1];
 }
 
-/* Of attention by the words of its kernels: two products forward, five backward, half of the pairs. */
+/* Returns the rate of attention by the work of its kernels: two matmuls forward, five backward, half of the pairs. */
 static double attention_rate(const ls_native_rates *r, int type, bool backward) {
     double T = (double)r->sizes.length[1], d = (double)r->sizes.head[0], flops = (backward ? 5 : 2) * T * T * d;
     return 1e-12 * flops / r->attention[backward][type][0][1];

@@ -8,7 +8,7 @@
 #include "cli/print.h"
 #include "report/run/page.h"
 
-/* The paths of a list, a line each, which the caller frees as one block of text. */
+/* Splits a list of paths, which point into *text; the caller frees that. */
 static ls_status split(const char *list, const char **paths, int most, int *count, char **text) {
     *text = strdup(list);
     *count = 0;

@@ -16,7 +16,7 @@
 
 enum { DEFAULT_STEPS = 20, PIECE_MAX = 24 };
 
-/* Numbers between min and max, separated by commas, in ascending order and each once. */
+/* Parses numbers from min to max separated by commas, sorts them and drops duplicates. */
 static ls_status read_list(const ls_options *o, ls_option_id id, const char *text, int64_t min, int64_t max, int most,
                            int64_t *out, int *count) {
     for (const char *at = text;; at++) {

@@ -34,7 +34,7 @@ static ls_status join_trace_path(char path[PATH_MAX], const char *folder, int le
     return LS_OK;
 }
 
-/* Where the run's own words say that it put its trace; "" where they do not. */
+/* Finds the trace by the run's own --trace option; "" if that does not name one. */
 static ls_status trace_of_config(const char *run, char path[PATH_MAX]) {
     char config[PATH_MAX];
     json_t *json = NULL;
@@ -92,7 +92,8 @@ static ls_status find_files(timeline *t) {
 
 /* ---- what is drawn ----------------------------------------------------------------------------------------------- */
 
-/* "step 3: dp 2 × tp 1 × pp 4, 1f1b"; a layout that another run left here says nothing about this trace. */
+/* Makes "step 3: dp 2 × tp 1 × pp 4, 1f1b"; leaves out a layout that does not match the trace, because it is of another
+ * run. */
 static void make_title(timeline *t, const ls_layout_request *request) {
     const ls_timeline *line = &t->line;
     char schedule[64] = "", zero[32] = "";
@@ -129,7 +130,7 @@ static void draw_timeline(const void *timeline_of, FILE *out) {
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* The mean of the workers from `first` to `end` − 1, or a worker itself. */
+/* Returns the mean of the workers from `first` to `end` − 1. */
 static ls_timeline_worker mean(const ls_timeline *t, int first, int end) {
     ls_timeline_worker m = {.stage = t->worker[first].stage};
     double n = end - first;
@@ -235,7 +236,7 @@ static void print_lanes(const ls_timeline *t) {
 
 static double mean_step_us(const ls_timeline *t) { return mean(t, 0, t->workers).end_us; }
 
-/* Of a worker, where there are several in the mean. */
+/* Prints the time of kernels by kind, per worker if there are several. */
 static void print_kinds(const ls_timeline *t) {
     printf("\n%-22s %10s %10s %9s\n", "kind", "launches", "ms", "of step");
     for (ls_kernel_kind kind = 0; kind < LS_KERNEL_KINDS; kind++)

@@ -22,7 +22,8 @@ typedef struct session {
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 
-/* What belongs to layouts; a file may have been written for training. */
+/* Refuses options of layouts only if they were given on the command line, because a file may have been written for
+ * training. */
 static ls_status check_options(const ls_options *o) {
     static const ls_option_id others[] = {LS_OPT_all, LS_OPT_quick,  LS_OPT_part,
                                           LS_OPT_out, LS_OPT_resume, LS_OPT_trace};
@@ -198,7 +199,7 @@ out:
     return status;
 }
 
-/* The first case in which our own sums depend on the workers. */
+/* Returns the first case in which our own sums depend on the number of workers, or NULL. */
 static const ls_order_case *find_different(const session *s) {
     for (int i = 0; i < s->count; i++)
         if (s->cases[i].different) return &s->cases[i];

@@ -19,7 +19,8 @@ static void print_link_json(const char *link) {
     (void)fflush(stdout);
 }
 
-/* Runs may begin later, in a folder that is there: a name that is not is a slip of the pen. */
+/* Splits the list, which the paths point into. Fails for a path whose parent does not exist, a typing error: a run may
+ * begin later, but only in a folder that is there. */
 static ls_status list_paths(char *text, const char **paths, int *count) {
     char *save = NULL;
     for (char *at = strtok_r(text, "\n", &save); at; at = strtok_r(NULL, "\n", &save)) {

@@ -25,13 +25,13 @@ static bool is_help(const char *word) {
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || is_help_all(word);
 }
 
-/* "--help=train" */
+/* Checks the command in "--help=train". */
 static ls_status check_help(const char *word, const char *command) {
     if (strncmp(word, "--help=", 7) != 0 && strncmp(word, "-h=", 3) != 0) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "%.*s takes no value; use: lockstep help %s", (int)strcspn(word, "="), word, command);
 }
 
-/* How many words the name of the command takes if argv begins with it; else 0. */
+/* Returns how many words the name of the command takes if argv begins with it; else 0. */
 static int match(ls_command command, int argc, char *const argv[]) {
     const char *name = ls_command_info_get(command)->name, *space = strchr(name, ' ');
     if (!space) return strcmp(argv[0], name) == 0;
@@ -74,7 +74,7 @@ static ls_status fail_unknown(int argc, char *const argv[]) {
                    suggest.best);
 }
 
-/* The command that argv begins with; fails when there is none. *count: the words of its name. */
+/* Finds the command that argv begins with; fails if there is none. *count: the words of its name. */
 static ls_status find_command(int argc, char *const argv[], ls_command *out, int *count) {
     for (ls_command command = 0; command < LS_COMMAND_COUNT; command++) {
         *count = match(command, argc, argv);
@@ -100,7 +100,7 @@ static ls_status read_help(ls_cli_request *request, int argc, char *const argv[]
     return count == argc ? LS_OK : ls_fail(LS_ERR_INPUT, "unexpected '%.*s' after the command", SHOWN, argv[count]);
 }
 
-/* `--help-man [COMMAND]`: a page of the manual. */
+/* Parses `--help-man [COMMAND]`, which prints a page of the manual. */
 static ls_status read_man(ls_cli_request *request, int argc, char *const argv[]) {
     int count = 0;
     request->task = LS_CLI_HELP_MAN;
@@ -153,7 +153,7 @@ ls_status ls_cli_request_read(ls_cli_request *request, int argc, char *const arg
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
-/* Colours only on a terminal, unless NO_COLOR is set (no-color.org). */
+/* Returns whether `out` is a terminal and NO_COLOR is not set (no-color.org). */
 static bool wants_colour(FILE *out) {
     const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
     bool dumb = !term || !*term || (term[0] == 'd' && term[1] == 'u');

@@ -19,8 +19,8 @@
 
 static void let_the_write_fail(int signal_number) { (void)signal_number; }
 
-/* A write beyond what a pipe or a limit on file sizes takes shall fail like any other. Handlers, not SIG_IGN: programs
- * that a command starts shall find the signals as they were. */
+/* Makes writes to a closed pipe or beyond a limit of file sizes fail like any other. Uses handlers, not SIG_IGN, so
+ * that programs which a command starts find the signals as they were. */
 static ls_status catch_failed_writes(void) {
     struct sigaction action = {.sa_handler = let_the_write_fail, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
@@ -29,8 +29,8 @@ static ls_status catch_failed_writes(void) {
     return LS_OK;
 }
 
-/* A closed standard stream would be taken by the next file opened, and that file written over. The stand-in for
- * standard output and error is opened for reading, so that writing still fails. */
+/* Opens /dev/null for each closed standard stream, or else the next file opened would take its place and be
+ * overwritten. The one for output is read-only, so that writing still fails. */
 static ls_status fill_standard_streams(void) {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
         if (fcntl(fd, F_GETFD) >= 0) continue;
@@ -41,22 +41,21 @@ static ls_status fill_standard_streams(void) {
     return LS_OK;
 }
 
-/* A worker that stopped because another one failed leaves the telling to that one, and of the processes that a launcher
- * started, which all read the same command line and stop after the same step, only the first tells of it; but what a
- * machine lacks, only the workers on it know. */
+/* Returns whether another process reports this failure: the worker that failed first, or the first of the processes
+ * that a launcher started with the same command line. What a machine lacks, only the workers on it can report. */
 static bool is_told_by_another(ls_status status) {
     bool alike = (status == LS_ERR_INPUT && !ls_fail_is_here()) || ls_status_is_stop(status);
     return status == LS_ERR_PEER || (alike && ls_launcher_place().rank > 0);
 }
 
-/* A launcher ends all workers as soon as one has failed, also the one that has not told why yet. Its signal ends the
- * pause. */
+/* Pauses before exiting, because a launcher kills all workers when one has failed, even the one that must still report
+ * why. The launcher's signal ends the pause. */
 static void let_it_tell(void) {
     enum { PAUSE_S = 3 };
     (void)nanosleep(&(struct timespec){.tv_sec = PAUSE_S}, NULL);
 }
 
-/* One line, whatever a file name or a value in the message holds. To stop when asked to is no error. */
+/* Prints one line, even if a file name or a value in the message has line breaks. A requested stop is no error. */
 static void print_error(ls_status status, const char *message) {
     char line[LS_MESSAGE_MAX];
     snprintf(line, sizeof line, "%s", message);

@@ -15,7 +15,7 @@
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-/* Output that could not be written is main()'s to notice. */
+/* Leaves write errors to main(), which checks standard output at the end. */
 static ls_status print(json_t *value, size_t flags) {
     char *text = value ? json_dumps(value, flags) : NULL;
     json_decref(value);

@@ -136,7 +136,7 @@ void ls_cli_write_version(FILE *out) {
     write_gpus(out);
 }
 
-/* What is not built in is null. */
+/* Makes null for libraries that are not built in. */
 static json_t *libraries_json(void) {
     library libraries[LIBRARIES];
     json_t *json = json_object();

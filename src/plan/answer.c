@@ -32,7 +32,7 @@ double ls_plan_best_mfu(const ls_plan_task *task, ls_plan_type type) {
     return best;
 }
 
-/* A checkpoint has the optimizer's states and the weights as matmuls read them. */
+/* Counts optimizer state and the weights as matmuls read them as the contents of a checkpoint. */
 ls_course ls_plan_course_of(const ls_plan_question *q, const ls_plan_task *task, const ls_plan_choice *choice) {
     const ls_knobs *l = &choice->layout;
     double nodes = 0, state = 4 + 2 * ls_plan_state_bytes(l) + (l->type == LS_PLAN_FP32 ? 0 : 2);
@@ -47,7 +47,7 @@ ls_course ls_plan_course_of(const ls_plan_question *q, const ls_plan_task *task,
                         q->failures.bytes_per_second, q->failures.restart_seconds);
 }
 
-/* What the link between two sites costs, and what cutting the other way would. */
+/* Computes what the link between two sites costs, and predicts the layout that is cut the other way. */
 static ls_status weigh_cut(ls_plan_answer *a) {
     ls_plan_task task = a->task;
     const ls_plan_choice *best = a->best;
@@ -73,7 +73,7 @@ static ls_status weigh_cut(ls_plan_answer *a) {
     return LS_OK;
 }
 
-/* The cluster that was asked about, if it is not a part of its sites that should be used. */
+/* Returns the task on the cluster in question, or on the part of its sites that should be used. */
 static ls_plan_task scaled_task(const ls_plan_answer *a) {
     ls_plan_task task = a->task;
     const ls_cluster *asked = &a->question->task.cluster;
@@ -98,7 +98,7 @@ static ls_status explain(ls_plan_answer *a) {
     return weigh_cut(a);
 }
 
-/* The chip about which least is known. */
+/* Returns the error band of the chip about which least is known. */
 static double error_of(const ls_cluster *cluster) {
     double most = 0;
     for (int i = 0, rows; i < cluster->sites; i++) {
@@ -108,7 +108,7 @@ static double error_of(const ls_cluster *cluster) {
     return most;
 }
 
-/* Whether fewer devices would do better; then the answer is about them. */
+/* Finds whether fewer devices would do better, and answers about them then. */
 static ls_status weigh_sizes(ls_plan_answer *a) {
     const ls_layout_request *request = &a->question->request;
     LS_TRY(ls_plan_sizes(&a->task, request, &a->found.fits[0], &a->use));
@@ -122,7 +122,7 @@ static ls_status weigh_sizes(ls_plan_answer *a) {
 /* Node by node as far as that, then twice as many each time. */
 enum { NODES_TRIED = 32 };
 
-/* The best on a changed cluster, if something fits. */
+/* Finds the best layout on a changed cluster; *fits false: nothing fits. */
 static ls_status best_of(const ls_plan_question *q, const ls_plan_task *task, bool *fits, ls_plan_choice *out) {
     ls_layout_request request = q->request;
     double now = q->task.cluster.site[0].chip.memory_bytes, then = task->cluster.site[0].chip.memory_bytes;
@@ -135,7 +135,7 @@ static ls_status best_of(const ls_plan_question *q, const ls_plan_task *task, bo
     return status;
 }
 
-/* The same cluster without the knobs that were given, but for the type. */
+/* Searches the same cluster without the given knobs, except the number type. */
 static ls_status other_knobs(const ls_plan_question *q, ls_plan_remedy *out) {
     ls_plan_question open = *q;
     open.request = ls_layout_request_none();
@@ -144,7 +144,7 @@ static ls_status other_knobs(const ls_plan_question *q, ls_plan_remedy *out) {
     return best_of(&open, &q->task, &out->is_freed, &out->freed);
 }
 
-/* The optimizer's states on the host. */
+/* Searches with the optimizer state on the host. */
 static ls_status offloaded(const ls_plan_question *q, ls_plan_remedy *out) {
     ls_plan_question with = *q;
     ls_knob_give(&with.request, LS_KNOB_offload, true);
@@ -173,7 +173,7 @@ static ls_status more_chips(const ls_plan_question *q, ls_plan_remedy *out) {
     return LS_OK;
 }
 
-/* Chips with more memory, the least of it first. */
+/* Tries chips with more memory, the least of it first. */
 static ls_status larger_chip(const ls_plan_question *q, ls_plan_remedy *out) {
     double tried = q->task.cluster.site[0].chip.memory_bytes;
     if (q->task.cluster.site[0].chip.is_cpu) return LS_OK;

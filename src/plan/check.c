@@ -59,7 +59,7 @@ static ls_status check_host(const ls_plan_task *task, const ls_knobs *l) {
     return LS_OK;
 }
 
-/* Whole stages, or whole replicas, for each of two sites. */
+/* Checks for whole stages, or whole replicas, on each of two sites. */
 static ls_status check_sites(const ls_plan_task *task, const ls_knobs *l) {
     if (task->cluster.sites < 2) return LS_OK;
     int first = task->cluster.site[0].chips, row = l->tp * l->context;
@@ -74,7 +74,7 @@ static ls_status check_sites(const ls_plan_task *task, const ls_knobs *l) {
     return LS_OK;
 }
 
-/* What pipeline.c simulates. */
+/* Checks the limits of what pipeline.c can simulate. */
 static ls_status check_units(const ls_plan_task *task, const ls_knobs *l) {
     long long whole = (long long)l->dp * (long long)l->micro, chunks = (long long)l->pp * l->virtual_stages;
     long long micros = ((long long)task->global_batch + whole - 1) / whole;
@@ -101,7 +101,7 @@ ls_status ls_plan_check(const ls_plan_task *task, const ls_knobs *l) {
     return check_units(task, l);
 }
 
-/* Groups of a step for each replica, in the sites' order, as few as keep their proportion. */
+/* Formats the groups of each replica for --shares, in the order of sites, as few as keep their proportion. */
 static const char *shares_text(const ls_plan_task *task, const ls_knobs *layout, char *text, size_t room) {
     int replicas[2], micros[2], share[LS_CHUNKS_MAX];
     if (layout->dp > LS_CHUNKS_MAX || !ls_plan_shares(task, layout, replicas, micros) || micros[0] == micros[1])

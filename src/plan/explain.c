@@ -11,7 +11,7 @@
 
 /* ---- lost time --------------------------------------------------------------------------------------------------- */
 
-/* Attention that leaves out what the mask hides has half of the FLOPs that model_flops counts. */
+/* Counts half of the FLOPs that model_flops counts if attention skips what the causal mask hides. */
 static double attention_flops(const ls_plan_task *task) {
     const ls_shape *shape = &task->shape;
     double n = (double)task->seq * (double)task->global_batch;
@@ -133,7 +133,8 @@ ls_status ls_plan_ladder(const ls_plan_task *task, const ls_knobs *layout, ls_pl
 
 /* ---- scaling ----------------------------------------------------------------------------------------------------- */
 
-/* Sizes in chips: a node, then twice as many each time; fewer than a node where that is the cluster. */
+/* Lists sizes in chips: a node (or less, if the cluster is smaller), then twice as many each time, and the cluster's
+ * own. */
 static int sizes_of(const ls_cluster *cluster, int most, int *sizes) {
     int own = ls_cluster_chips(cluster), count = 0, unit = cluster->site[0].node * cluster->sites;
     if (own <= unit) unit = cluster->sites;
@@ -177,7 +178,7 @@ static ls_status hold(const ls_plan_task *task, const ls_plan_choice *choice, ls
     return LS_OK;
 }
 
-/* Knobs that are given stay, but for dp, of which there are more with more chips. */
+/* Finds the fastest layout with the given knobs, except dp, of which more chips have more. */
 static ls_status choose_fastest(const ls_plan_task *task, const ls_layout_request *request, ls_plan_choice *out) {
     ls_layout_request open = *request;
     ls_knob_leave_open(&open, LS_KNOB_dp);

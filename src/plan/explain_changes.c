@@ -50,7 +50,7 @@ static ls_status try_micro(changes *all) {
     return CONSIDER(all, &to, "micro-batch %zu instead of %zu", to.micro, l->micro);
 }
 
-/* The next number of chunks that divides the layers, up or down; 0: none. */
+/* Returns the next number of chunks that divides the layers, up or down; 0: none. */
 static int other_chunks(const changes *all, int step) {
     int L = (int)all->task->shape.L, pp = all->from->layout.pp, v = all->from->layout.virtual_stages;
     do v += step;
@@ -99,13 +99,13 @@ static ls_status try_memory_knobs(changes *all) {
     return LS_OK;
 }
 
-/* The micro-batch as it is, or the next smaller one that divides what a replica now has. */
+/* Sets the micro-batch, or the next smaller one that divides the batch of a replica. */
 static void fit_micro(const changes *all, ls_knobs *to) {
     size_t share = all->task->global_batch / (size_t)(to->dp > 0 ? to->dp : 1);
     while (to->micro > 1 && (share % to->micro != 0)) to->micro--;
 }
 
-/* From one way of being parallel to another, by a factor of two. */
+/* Tries moving a factor of two from one kind of parallelism to another. */
 static ls_status try_mesh(changes *all) {
     static const char *const names[] = {"dp", "tp", "pp"};
     const ls_knobs *l = &all->from->layout;
@@ -204,7 +204,7 @@ static ls_status try_more_memory(changes *all) {
     return status;
 }
 
-/* Largest gain first; equal ones stay in order. */
+/* Sorts by gain, largest first; equal ones keep their order. */
 static void sort(ls_plan_change *list, int count) {
     for (int i = 1; i < count; i++) {
         ls_plan_change one = list[i];

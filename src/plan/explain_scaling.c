@@ -12,7 +12,7 @@ static const double TREATS = .5;
 
 static double cost(const ls_plan_point *p) { return p->chips * p->best.prediction.seconds; }
 
-/* The size up to `most` chips at which a step costs least; NULL: none. */
+/* Returns the size up to `most` chips with the fewest chip-seconds per step; NULL: none. */
 static const ls_plan_point *cheapest(const ls_plan_point *points, int count, int most) {
     const ls_plan_point *best = NULL;
     for (int i = 0; i < count; i++) {
@@ -29,7 +29,7 @@ static const ls_plan_point *last_of(const ls_plan_point *points, int count, int 
     return last;
 }
 
-/* From the cheapest size to the cluster's own; where nothing grows as far as that, to the largest. */
+/* Sets the ends: from the cheapest size to the cluster's own or, if nothing grows up to there, to the largest. */
 static bool set_ends(const ls_plan_point *points, int count, int own, ls_plan_bottleneck *out) {
     const int limits[] = {own, points[count - 1].chips};
     for (int i = 0; i < 2; i++) {
@@ -42,7 +42,7 @@ static bool set_ends(const ls_plan_point *points, int count, int own, ls_plan_bo
     return false;
 }
 
-/* Seconds of this kind that a change saves, for as many tokens. */
+/* Returns the seconds of this kind that a change saves for the same number of tokens. */
 static double saves(const ls_prediction *from, const ls_prediction *to, ls_time_kind kind) {
     double per = to->model_flops > 0 ? from->model_flops / to->model_flops : 1;
     return from->time[kind] - per * to->time[kind];

@@ -56,7 +56,7 @@ static int by_number(double a, double b) { return a < b ? -1 : a > b; }
 
 static int by_order(const candidate *a, const candidate *b) { return a->order < b->order ? -1 : a->order > b->order; }
 
-/* What fits first, the fastest of it first. */
+/* Orders layouts that fit before others, and those by time. */
 static int by_seconds(const void *left, const void *right) {
     const candidate *a = left, *b = right;
     bool fits = a->lacks <= 0;
@@ -65,7 +65,7 @@ static int by_seconds(const void *left, const void *right) {
     return by ? by : by_order(a, b);
 }
 
-/* What would be faster than the best first, the nearest of it first. */
+/* Orders layouts that would be faster than the best before others, and those by missing memory. */
 static int by_lack(const void *left, const void *right) {
     const candidate *a = left, *b = right;
     if (a->slower != b->slower) return a->slower ? 1 : -1;
@@ -90,7 +90,7 @@ static bool better(const ls_prediction *a, const ls_prediction *b) {
     return a->seconds < b->seconds || (a->seconds <= b->seconds && a->memory_bytes < b->memory_bytes);
 }
 
-/* In its place among the kept, if it has one; `same` is where its kind is now, or −1. */
+/* Inserts the choice in order, if it is good enough; `same`: where its kind is kept now, or −1. */
 static void keep(ls_plan_found *out, const ls_plan_choice *choice, int same) {
     if (same >= 0) {
         if (!better(&choice->prediction, &out->fits[same].prediction)) return;
@@ -106,7 +106,7 @@ static void keep(ls_plan_found *out, const ls_plan_choice *choice, int same) {
     out->fitting++;
 }
 
-/* Fastest first; equal ones stay in order. */
+/* Sorts by time, fastest first; equal ones keep their order. */
 static void sort(ls_plan_found *out) {
     for (int i = 1; i < out->fitting; i++) {
         ls_plan_choice one = out->fits[i];
@@ -122,7 +122,7 @@ static ls_status predict(const candidates *all, const ls_knobs *layout, ls_plan_
     return ls_plan_predict(all->task, layout, &out->prediction);
 }
 
-/* A bound above it is of no layout that is kept. */
+/* Returns the time above which no further layout is kept. */
 static double worst_kept(const candidates *all, const ls_plan_found *out) {
     if (all->first_alone && out->fitting > 0) return out->fits[0].prediction.seconds * (1 + LS_PLAN_NEARLY);
     return out->fitting == LS_PLAN_KEPT ? out->fits[LS_PLAN_KEPT - 1].prediction.seconds : (double)INFINITY;
@@ -141,8 +141,8 @@ static ls_status choose_kept(const candidates *all, ls_plan_found *out) {
     return LS_OK;
 }
 
-/* Of layouts that differ in virtual stages alone, the one with fewest that is nearly as fast: every further one is more
- * messages and harder to follow, and predictions are not that exact. */
+/* Replaces each kept layout by the one with the fewest virtual stages that is nearly as fast: more of them mean more
+ * messages, and predictions are not that exact. */
 static ls_status simplify(const candidates *all, ls_plan_found *out) {
     /* Of the first alone, those whose simpler forms may be the first. */
     for (int k = 0; k < out->fitting; k++)

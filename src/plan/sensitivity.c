@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "plan/cost/cost_case.h"
 
-/* Links that leave nodes are those that disappoint: others use them too. */
+/* Returns the task with half the bandwidth of the links between nodes or sites, which other jobs may share. */
 static ls_plan_task with_slow_links(const ls_plan_task *task, ls_plan_sensitivity *out) {
     ls_plan_task slow = *task;
     ls_cluster *cluster = &slow.cluster;
@@ -57,7 +57,7 @@ static int by_bound(const void *left, const void *right) {
     return a->bound < b->bound ? -1 : a->bound > b->bound;
 }
 
-/* The same with fewer virtual stages, where that is nearly as fast, as in the search. */
+/* Replaces the robust layout by one with fewer virtual stages that is nearly as fast, as the search does. */
 static ls_status simplify(const guard *g, ls_plan_sensitivity *out) {
     double most = out->robust_link_seconds * (1 + LS_PLAN_NEARLY);
     for (size_t i = 0; i < g->count; i++) {
@@ -77,7 +77,7 @@ static ls_status simplify(const guard *g, ls_plan_sensitivity *out) {
     return LS_OK;
 }
 
-/* Of the layouts that take at most that long and fit in less memory, the fastest with slow links. */
+/* Finds the fastest layout with slow links among those that take at most the allowed time and fit in less memory. */
 static ls_status find_robust(const guard *g, ls_plan_sensitivity *out) {
     double best = out->slow.seconds * (1 - LS_PLAN_COLLAPSE);
     for (size_t i = 0; i < g->count && g->item[i].bound < best; i++) {

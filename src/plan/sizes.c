@@ -56,7 +56,7 @@ static ls_status list_sizes(const ls_cluster *cluster, sizes *out) {
     return LS_OK;
 }
 
-/* No layout is faster: the model's matmuls, each chip at its rate. */
+/* Returns a lower bound of the step's time: the model's matmuls with every chip at its highest rate. */
 static double least_seconds(const ls_plan_task *task, ls_plan_type type) {
     const ls_shape *shape = &task->shape;
     double tokens = (double)task->seq * (double)task->global_batch, rate = 0;
@@ -70,7 +70,7 @@ static double rate_of(const ls_plan_task *task, const ls_plan_choice *choice) {
     return (double)task->global_batch * (double)task->seq / choice->prediction.seconds;
 }
 
-/* seconds stay 0 where the best takes longer than the limit. */
+/* Finds the best layout of a size; its seconds stay 0 if it takes longer than the limit. */
 static ls_status price(const ls_plan_task *task, const ls_layout_request *request, double limit, ls_plan_type type,
                        ls_plan_size *size) {
     ls_plan_task part = ls_plan_task_of_size(task, size);

@@ -35,7 +35,7 @@ void ls_axis_name(const char *name, double last, ls_axis_unit unit, char *out, s
 
 /* ---- ticks ------------------------------------------------------------------------------------------------------- */
 
-/* The power of ten at or below a value above 0. */
+/* Returns the power of ten at or below a value above 0. */
 static double decade_below(double value) {
     double power = 1;
     if (!(value > 1e-300)) return 1e-300;
@@ -44,7 +44,7 @@ static double decade_below(double value) {
     return power;
 }
 
-/* As short as shows the difference to its neighbours. */
+/* Prints as few digits as distinguish the value from its neighbours. */
 static void put_number(double value, double step, char text[LS_AXIS_TEXT_MAX]) {
     static const struct {
         double one;

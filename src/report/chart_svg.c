@@ -35,7 +35,7 @@ static double decades_of(double y) { return ls_log_f64(y) / 2.302585092994046; }
 
 static bool is_on_scale(double y) { return isfinite(y) && y > 0; }
 
-/* Whole decades around all values. */
+/* Sets the scale to whole decades around all values. */
 static void find_decades(const ls_chart *chart, ls_svg_plot *p) {
     double least = HUGE_VAL, most = 0;
     for (int i = 0; i < chart->lines; i++)
@@ -50,7 +50,7 @@ static void find_decades(const ls_chart *chart, ls_svg_plot *p) {
     if (p->y_last <= p->y_first) p->y_last = p->y_first + 1;
 }
 
-/* What a value is on the scale; zeros are on a line of their own below it. */
+/* Returns the value's place on the scale; zeros are on a line of their own below it. */
 static double place_of(const ls_svg_plot *p, double y) {
     return y == 0 ? p->y_first - ZERO * (p->y_last - p->y_first) / HEIGHT : decades_of(y);
 }
@@ -72,7 +72,7 @@ static void put_y_axis(const ls_svg_plot *p, const char *label) {
     ls_svg_text(p->out, RIGHT, p->top - TITLE + 20, "e q n", "%s", label);
 }
 
-/* Round numbers of steps, and the first. */
+/* Draws round numbers of steps, and the first one. */
 static void put_x_axis(const ls_svg_plot *p) {
     ls_svg_plot axis = *p;
     axis.height += ZERO + 8;
@@ -91,7 +91,7 @@ static void put_curve(ls_svg_plot *p, const ls_chart_line *line, int64_t points)
     ls_svg_curve_end(p);
 }
 
-/* The value at the end of a curve, as it is drawn. */
+/* Returns the value at the end of a curve, as drawn. */
 static double last_of(const ls_chart_line *line, int64_t points) {
     int64_t every = (points + COLUMNS_MAX - 1) / COLUMNS_MAX, from = (points - 1) / every * every;
     double most = (double)NAN;

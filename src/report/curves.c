@@ -115,7 +115,7 @@ static void put_curve(const ls_curves *c, ls_svg_plot *p, const ls_curve *curve)
                     ls_svg_x(p, curve->points[i].x), ls_svg_y(p, curve->points[i].y), look);
 }
 
-/* The values themselves: what is drawn is rounded to a tenth of a pixel. */
+/* Begins a group with the exact values; drawn ones are rounded to a tenth of a pixel. */
 static void begin_values(const ls_curves *c, FILE *out, const ls_curve *curve) {
     fputs("<g data-name=\"", out);
     ls_svg_escape(out, curve->name ? curve->name : "");
@@ -154,7 +154,7 @@ static int name_curves(const ls_curves *c, ls_svg_named *named, char looks[][8])
     return count;
 }
 
-/* Whether the names differ in what fits into a width. */
+/* Returns whether the names still differ if each is cut off at the width. */
 static bool are_told_apart(const ls_svg_named *named, int count, double width) {
     size_t letters = (size_t)(width / ls_svg_text_width("m")) - 1;
     for (int i = 0; i < count; i++)

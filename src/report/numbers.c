@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Three digits that matter. */
+/* Returns the decimals for three significant digits. */
 static int places(double value) {
     if (value < 0) value = -value;
     return value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;

@@ -18,7 +18,7 @@ typedef struct sheet {
     double *values; /* [lines][steps] */
 } sheet;
 
-/* By kind, and lighter for more workers. */
+/* Returns a colour by kind, lighter for more workers. */
 static const char *colour_of(const ls_order_way *way) {
     static const char *const ring[] = {"#0072b2", "#2b8fcb", "#56b4e9"}, *const ring16[] = {"#a8538a", "#bf6c9d",
                                                                                             "#cc79a7"};
@@ -40,7 +40,7 @@ static ls_chart_line *add_line(sheet *s, const ls_order_way *way) {
     return &s->line[i];
 }
 
-/* The largest of what is there and the distance to the base. */
+/* Raises y to the distance from the base, if that is larger. */
 static void add_distance(const ls_order_case *c, const ls_order_result *r, double *y) {
     const double *base = c->result[r->way.base].loss;
     for (int64_t k = 0; k < c->steps; k++) {

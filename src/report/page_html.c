@@ -41,7 +41,7 @@ const char ls_page_style[] =
     "@media print{body{font-size:10.5pt}main{max-width:none;padding:0}h2{break-after:avoid;margin-top:1.5rem}"
     "figure,dl div,tr,pre{break-inside:avoid}dl div{background:none}}";
 
-/* A number and its unit stay on one line. */
+/* Returns whether two characters must stay on one line: a number and its unit. */
 static bool joins(char before, char behind) {
     return before >= '0' && before <= '9' &&
            ((behind >= 'a' && behind <= 'z') || (behind >= 'A' && behind <= 'Z') || behind == '%');
@@ -68,7 +68,7 @@ static void put_part(FILE *out, const char *text, size_t length) {
     put_text(out, part);
 }
 
-/* Words in tables are not broken, so no column is narrower than its longest word; hashes and the like may be broken. */
+/* Prints a cell. Words are not broken, so a column is at least as wide as its longest word; hashes may be broken. */
 static void put_cell(FILE *out, const char *text, size_t length) {
     enum { WORD = 20, PIECE = 8 };
     while (length > 0) {
@@ -87,7 +87,7 @@ static void put_cell(FILE *out, const char *text, size_t length) {
     }
 }
 
-/* The column's name, as an attribute. */
+/* Prints the column's name as an attribute. */
 static void put_column(FILE *out, const char *head, int column) {
     char name[128];
     for (; column > 0 && *head && *head != '\n'; head++) column -= *head == '\t';
@@ -104,7 +104,8 @@ static int rows_of(const char *text) {
     return rows;
 }
 
-/* A table of more than three columns has another form on phones; a long one of two stands in two parts side by side. */
+/* Prints a table. One of more than three columns changes its form on phones; a long one of two is split in two side by
+ * side. */
 static void put_table(FILE *out, const char *text, const char *align) {
     const char *head = text;
     bool many = strlen(align) > 3, is_long = strlen(align) == 2 && rows_of(text) > 30;

@@ -16,7 +16,7 @@ static void put_text(FILE *out, const char *text) {
     }
 }
 
-/* One cell, and where the next one begins. */
+/* Prints one cell; returns where the next one begins. */
 static const char *put_cell(FILE *out, const char *text) {
     char cell[512];
     size_t length = strcspn(text, "\t\n"), kept = length < sizeof cell ? length : sizeof cell - 1;

@@ -43,7 +43,7 @@ static void look_of(int series, bool predicted, char look[16]) {
     snprintf(look, 16, predicted ? "s%d d" : "s%d", series % (LS_SVG_SERIES / 2));
 }
 
-/* A line through the sizes of one batch that were measured. Returns the last of them; NULL: none. */
+/* Draws a line through the measured sizes of one batch; returns the last of them, or NULL. */
 static const ls_scaling_point *put_measured(ls_svg_plot *p, const ls_scale_found *f, size_t batch, int series) {
     const ls_scaling_point *last = NULL;
     char look[16];
@@ -60,8 +60,8 @@ static const ls_scaling_point *put_measured(ls_svg_plot *p, const ls_scale_found
     return last;
 }
 
-/* From the last size that was measured through those predicted, with the range that is expected of each. Returns the
- * last point. */
+/* Draws a line from the last measured size through the predicted ones, with the range of each; returns the last
+ * point. */
 static const ls_scaling_point *put_predicted(ls_svg_plot *p, const ls_scale_found *f, const ls_scaling_point *last,
                                              int series) {
     size_t batch = last->batch;

@@ -21,7 +21,7 @@ __attribute__((format(printf, 2, 3))) static void say(char text[LS_SCALE_SENTENC
     va_end(args);
 }
 
-/* The largest number of workers with cores of their own, with the largest batch; else whatever is there. */
+/* Returns the point with the most workers that have cores of their own and the largest batch, or else any. */
 static const ls_scaling_point *typical(const ls_scale_plan *plan, const ls_scale_found *f) {
     size_t batch = plan->batch[plan->batches - 1];
     for (int c = plan->counts - 1; c > 0; c--) {
@@ -31,7 +31,7 @@ static const ls_scaling_point *typical(const ls_scale_plan *plan, const ls_scale
     return plan->counts > 1 ? ls_scale_point_of(f, plan->count[plan->counts - 1], batch) : NULL;
 }
 
-/* What takes most of the time that ideal workers would not have spent. */
+/* Returns what takes most of the time that ideal workers would not need. */
 static const char *largest_loss(const ls_scale_found *f, const ls_scaling_point *p) {
     const ls_scaling_point *one = ls_scale_point_of(f, 1, p->batch);
     double sync = ls_scaling_sync_of(p), messages = 0, bytes = 0;

@@ -55,7 +55,7 @@ const char ls_svg_style[] =
     "svg circle.s6{fill:var(--s6)}svg circle.s7{fill:var(--s7)}svg circle{stroke:none}"
     "svg .mark{stroke:var(--deep);stroke-width:1;stroke-dasharray:1 3}svg .back{fill:var(--paper)}";
 
-/* As large as the window lets it be. */
+/* Makes the file as large as its window allows. */
 void ls_svg_begin(FILE *out, int width, int height) {
     fprintf(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
@@ -130,7 +130,7 @@ static bool is_line(const char *look) {
     return *look == '#' || *look == 'l' || (*look == 's' && look[1] >= '0' && look[1] <= '9');
 }
 
-/* As much of the name as has room. */
+/* Draws as much of the name as there is room for. */
 static void put_name(FILE *out, double x, double y, double right, const char *name) {
     char text[128];
     size_t end = strlen(name);

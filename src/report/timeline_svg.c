@@ -95,7 +95,7 @@ static void predicted_lane(const drawing *d, int stage) {
     }
 }
 
-/* Spans of one kind, as one where less than half a pixel is between them. */
+/* Draws spans of one kind; those less than half a pixel apart as one. */
 static void strip(const drawing *d, const ls_timeline_worker *w, ls_mark mark, int y, int height) {
     double from = 0, to = -HUGE_VAL;
     for (size_t i = 0; i < w->count; i++) {
@@ -141,7 +141,7 @@ static void measured_lane(const drawing *d, int rank) {
     strip(d, w, LS_MARK_REDUCTION, d->y + BOX + 1, LINE);
 }
 
-/* The part of each point that each kind took. */
+/* Adds to each point the part of it that each kind took. */
 static void add_points(const ls_kernel_lane *lane, double begin_us, double us, double points[POINTS][LS_KERNEL_KINDS]) {
     for (size_t i = 0; i < lane->count; i++) {
         const ls_trace_kernel *k = &lane->kernel[i];
@@ -155,7 +155,7 @@ static void add_points(const ls_kernel_lane *lane, double begin_us, double us, d
     }
 }
 
-/* LS_KERNEL_KINDS: it idled. */
+/* Returns the kind that took most of the point; LS_KERNEL_KINDS: idle. */
 static ls_kernel_kind most_of(const double point[LS_KERNEL_KINDS]) {
     ls_kernel_kind most = 0;
     double sum = 0;

@@ -35,7 +35,7 @@ typedef struct comparison {
 
 /* ---- what changed ------------------------------------------------------------------------------------------------ */
 
-/* Names of a run, not of what it does. */
+/* Returns whether the option only names things of a run and does not change what it does. */
 static bool is_of_no_account(const char *name) {
     static const char *const names[] = {"out", "resume", "fork", "trace", "log-level", "run", "config", "hash", NULL};
     for (int i = 0; names[i]; i++)
@@ -88,14 +88,14 @@ static bool acts_on(const char *name, ls_use use) {
     return strstr(of[use], word) != NULL;
 }
 
-/* Layout, links and machine change no bit. */
+/* Returns whether the option can change results: layout, links and machine change no bit. */
 static bool changes_result(const char *name) {
     ls_option_id id = ls_option_find_of(LS_COMMAND_TRAIN, name);
     if (strcmp(name, "model") == 0 || strcmp(name, "data") == 0 || strcmp(name, "version") == 0) return true;
     return id != LS_OPTION_COUNT && ls_option_info_get(id)->identity.place > 0;
 }
 
-/* What is between steps is a part of each. */
+/* Computes the milliseconds of a step by use; what happens between steps is spread over them. */
 static void divide_step_time(comparison *c) {
     for (int i = 0; i < 2; i++) {
         const ls_utilisation *u = &c->diagnosis[i]->use;

@@ -59,7 +59,7 @@ static double number(const json_t *object, const char *name) {
     return json_number_value(json_object_get(object, name));
 }
 
-/* A member of a layout as text; what is neutral is not written there. */
+/* Formats a member of a layout as text; an absent one is `neutral`. */
 static const char *knob_text(const json_t *layout, const char *name, const char *neutral, char text[CELL]) {
     const json_t *value = json_object_get(layout, name);
     if (json_is_string(value))
@@ -114,7 +114,7 @@ static double kind_seconds(const answer *a, ls_time_kind kind) {
 
 static double share(const answer *a, ls_time_kind kind) { return kind_seconds(a, kind) / number(a->best, "seconds"); }
 
-/* What a knob costs where it is used. */
+/* Returns the kind of time in which the cost of a knob shows. */
 static ls_time_kind kind_of(const char *member) {
     return strcmp(member, "recompute") == 0 ? LS_TIME_RECOMPUTE
            : strcmp(member, "tp") == 0      ? LS_TIME_TP
@@ -123,7 +123,7 @@ static ls_time_kind kind_of(const char *member) {
                                             : LS_TIME_KINDS;
 }
 
-/* The layout of B with A's value of one knob, if B's answer has priced it. */
+/* Returns the layout of B with A's value of one knob, or NULL if B's answer does not contain it. */
 static const json_t *find_kept(const answer both[2], int knob) {
     static const char *const lists[] = {"runners_up", "misfits", "changes"};
     for (size_t l = 0; l < 3; l++) {
@@ -140,7 +140,7 @@ static const json_t *find_kept(const answer both[2], int knob) {
     return NULL;
 }
 
-/* Rank of a value: more of the knob is more of the technique; −1: it has no order. */
+/* Returns the rank of a knob's value (more of the technique is higher), or −1 if its values have no order. */
 static double degree(const json_t *layout, int k) {
     static const char *const orders[] = {"none", "selective", "full"};
     char text[CELL];
@@ -277,7 +277,7 @@ static void print_items(const items *all, bool stop, const char *title) {
     }
 }
 
-/* Whether both answer the same question, but for the hardware. */
+/* Returns whether both answer the same question, hardware aside. */
 static bool same_question(const answer both[2]) {
     static const char *const members[] = {"model", "seq", "global_batch", "program"};
     for (size_t i = 0; i < 4; i++)

@@ -11,7 +11,7 @@
 
 /* ---- for people -------------------------------------------------------------------------------------------------- */
 
-/* The largest change of a constant while a group was left out. */
+/* Returns the largest change of a constant while a group was left out. */
 static double moved(const ls_fit *fit, int constant) {
     double most = 0;
     for (int g = 0; g < fit->groups; g++) {
@@ -143,7 +143,7 @@ static const char *chip_of(const ls_row *row) { return row->task.cluster.site[0]
 
 static const char *group_of(const ls_row *row) { return *row->group ? row->group : row->source; }
 
-/* Where two rows belong to one line, the first has it. */
+/* Returns whether the row is the first one of its line in the table. */
 static bool is_first(const ls_rows *rows, const ls_fit *fit, size_t i, bool with_type) {
     const ls_row *row = &rows->row[i];
     for (size_t k = 0; k < i; k++) {
@@ -220,7 +220,7 @@ static ls_status write_files(const ls_rows *rows, const ls_fit *fit, const char 
     return write_best(rows, fit, folder);
 }
 
-/* What groups that were left out lose where one of the constants stays at its usual value. */
+/* Measures how much the error of groups left out grows if one constant stays at its usual value, for each constant. */
 static ls_status weigh(const ls_rows *rows, double *without) {
     for (int j = 0; j < LS_FITTED_COUNT; j++) {
         ls_fit fit;

@@ -15,10 +15,10 @@ static const double seen_seconds = 0.01;
 
 static bool is_recovery(const ls_run_log_start *start) { return start->restart > 0 && start->recovery_ms > 0; }
 
-/* The first step of the new workers. */
+/* Returns the first step of the new workers. */
 static long long first_of(const ls_run_log_start *start) { return start->step + start->taken; }
 
-/* Whether workers that were new to their memory made the step, or it was told with the time of a recovery. */
+/* Returns whether a recovery disturbed the time of the step: new workers made it, or it was lost and repeated. */
 static bool is_disturbed(const ls_run_log *run, long long step) {
     for (size_t i = 0; i < run->start_count; i++) {
         long long first = first_of(&run->starts[i]);
@@ -33,7 +33,7 @@ static double step_ms(const ls_run_log *run, long long step) {
     return (double)NAN;
 }
 
-/* The first step of all touches memory for the first time. */
+/* Finds the median time of undisturbed steps, without the first of all, which touches memory for the first time. */
 static ls_status median_step(const ls_run_log *run, double *ms) {
     double *x = malloc((run->step_count + 1) * sizeof *x);
     size_t n = 0;

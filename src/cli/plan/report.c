@@ -12,7 +12,7 @@
 
 enum { BAR_MAX = 40, RUNNERS = 5, MISFITS = 3, CHANGES = 3, LOSSES = 4, TEXT_MAX = 256 };
 
-/* A part of a whole: a line with its share as a bar, where there is any. */
+/* Prints a part of a whole with its share as a bar; nothing if it is too small. */
 static void print_part(const char *label, double value, double share) {
     int full = (int)(share * BAR_MAX + .5);
     if (value <= 0) return;
@@ -42,7 +42,7 @@ static void print_site(const ls_site *site) {
         printf(" in one node (%s)", site->inside.name);
 }
 
-/* Slow Ethernet is seldom one for each chip, and the answer hangs on it. */
+/* Asks the user to check the links if slow Ethernet is assumed for each chip, because the answer depends on it. */
 static void print_adapters(const ls_site *site) {
     const ls_link *link = &site->between;
     if (site->chips <= site->node || site->node == 1 || link->shared_by > 0 || link->bandwidth > LS_SLOW_LINK) return;
@@ -119,7 +119,7 @@ static void print_times(const ls_prediction *p) {
                LS_TIME(p->link_dp), LS_TIME(p->hidden_dp));
 }
 
-/* Of the optimizer's states, for each chip. */
+/* Prints what offloading optimizer state to the host takes, per chip. */
 static void print_host(const ls_plan_answer *a) {
     const ls_knobs *l = &a->best->layout;
     double shards = l->zero >= 1 ? l->zero == 3 && l->shard_group > 0 ? l->shard_group : l->dp * l->context : 1;
@@ -153,7 +153,7 @@ static void print_devices(const ls_plan_answer *a, const ls_plan_size *use) {
         printf("%d of the %d %s of site %d alone", use->chips[i], site->chips, site->chip.name, i + 1);
 }
 
-/* Said first: whether all devices should be used. */
+/* Prints, first of all, whether to use all devices. */
 static void print_use(const ls_plan_answer *a) {
     const ls_plan_use *use = &a->use;
     bool fewer = ls_plan_use_is_fewer(use), nearly = ls_plan_use_has_nearly(use);
@@ -173,7 +173,7 @@ static void print_use(const ls_plan_answer *a) {
            LS_WHOLE(use->fastest.tokens_per_second), 100 * less);
 }
 
-/* Unlike sites: what each of them does. */
+/* Prints what each of two unlike sites does. */
 static void print_uneven(const ls_plan_answer *a) {
     const ls_cluster *cluster = &a->task.cluster;
     int replicas[2], micros[2], first[LS_CHUNKS_MAX + 1];
@@ -204,7 +204,7 @@ static void print_cut(const ls_plan_answer *a) {
     print_uneven(a);
 }
 
-/* Where no published run says that such a rate can be. */
+/* Warns if no published run has reached such an MFU. */
 static void print_doubt(const ls_plan_answer *a) {
     const ls_chip *chip = &a->task.cluster.site[0].chip;
     const char *type = ls_plan_type_name(a->best->layout.type);
@@ -234,7 +234,7 @@ static void print_best(const ls_plan_answer *a) {
     print_cut(a);
 }
 
-/* What becomes of it where the world is not as assumed. */
+/* Prints how the choice fares if assumptions are wrong. */
 static void print_sensitivity(const ls_plan_answer *a) {
     const ls_plan_sensitivity *s = &a->sensitivity;
     const ls_prediction *p = &a->best->prediction;
@@ -262,7 +262,7 @@ static void print_sensitivity(const ls_plan_answer *a) {
         printf("nothing fits\n");
 }
 
-/* Where the answer hangs on what the program keeps in memory. */
+/* Prints conventions of the framework's memory on which the answer depends. */
 static void print_habits(const ls_plan_answer *a) {
     char text[TEXT_MAX];
     double now = a->best ? a->best->prediction.seconds : 0;
@@ -329,7 +329,7 @@ static void print_runners(const ls_plan_answer *a) {
     }
 }
 
-/* Beside a layout that fits, those alone that would be faster. */
+/* Prints the nearest layouts that do not fit; beside one that fits, only those that would be faster. */
 static void print_misfits(const ls_plan_answer *a) {
     double limit = a->best ? a->best->prediction.seconds : 0;
     int shown = 0;
@@ -379,7 +379,7 @@ static void print_ladder(const ls_plan_answer *a) {
         printf("  %10.1f GiB  %s%s\n", a->rung[i].bytes / GIB, i > 0 ? "+ " : "", a->rung[i].what);
 }
 
-/* The largest losses first; there are few enough to look through them each time. */
+/* Prints the losses, the largest first. */
 static void print_losses(const ls_plan_answer *a) {
     double step = a->best->prediction.seconds;
     bool shown[LS_TIME_KINDS] = {false};
@@ -401,7 +401,7 @@ static void print_losses(const ls_plan_answer *a) {
     printf("  largest loss apart from matmuls and attention: %s\n", ls_time_kind_label(a->losses.worst));
 }
 
-/* What grows with the devices, and what treats exactly that. */
+/* Prints which time grows with the number of devices, and the change that reduces it. */
 static void print_bottleneck(const ls_plan_answer *a) {
     const ls_plan_bottleneck *b = &a->bottleneck;
     printf("\nwhat limits scaling (with this batch)\n");

@@ -15,7 +15,7 @@ static bool is_alike(const ls_dry_worker *a, const ls_dry_worker *b) {
     return a->arena == b->arena && a->outside == b->outside && memcmp(a->kind, b->kind, sizeof a->kind) == 0;
 }
 
-/* "0-3,8": the workers that are like worker r; empty where an earlier one is. */
+/* Prints the workers equal to worker r, as "0-3,8"; "" if an earlier worker is equal, so its row has them. */
 static void name_alike(const ls_dry_run *dry, int r, char text[TEXT_MAX]) {
     size_t used = 0;
     text[0] = '\0';
@@ -45,7 +45,7 @@ static int kind_width(int k) {
     return length < 13 ? 13 : length;
 }
 
-/* Exact bytes, and below them the same in readable units. */
+/* Prints exact bytes, and below them the same in readable units. */
 static void print_memory_row(const ls_dry_run *dry, const char *name, const ls_dry_worker *worker) {
     printf("%-12s %15zu", name, worker->arena);
     for (int k = 0; k < LS_DRY_KINDS; k++)
@@ -136,7 +136,7 @@ static void print_schedule(const ls_dry_run *dry) {
     for (int s = 0; s < layout->pp; s++) print_stage(dry, s);
 }
 
-/* "bf16; matrix unit chain" and, for mixed precision, the type of each kind of number. */
+/* Prints "bf16; matrix unit chain" and, for mixed precision, the type of each kind of number. */
 static void print_types(const ls_settings *s) {
     const ls_loss_scale_settings *scale = &s->loss_scale;
     ls_dry_types types = ls_dry_types_of(&s->policy);
@@ -175,7 +175,7 @@ static void print_dry_run(const ls_dry_run *dry) {
 
 static json_t *json_bytes(uint64_t bytes) { return json_integer((json_int_t)bytes); }
 
-/* {"dp": {"all-reduce": {"calls": …, "bytes": …}}}, without what there is none of. */
+/* Makes {"dp": {"all-reduce": {"calls": …, "bytes": …}}}, without entries that are 0. */
 static json_t *json_traffic(const ls_step_traffic *traffic) {
     json_t *axes = json_object();
     for (int a = 0; a < LS_TRAFFIC_AXES; a++) {

@@ -15,8 +15,8 @@
 /* A writer without CPU time for so long is stopped or stuck; the second is the longest wait in any case. */
 static const double IDLE_S = 5, MOST_S = 300;
 
-/* The pipe is its standard input; it has nothing to say on standard output. The kernel kills it with this process,
- * since one that is stopped would never see the end of the pipe. Settings of the run are not its own. */
+/* Forks the process. The pipe is its standard input. The kernel kills it with this process, because a stopped one would
+ * never see the end of the pipe. Settings of the run in the environment are removed. */
 static pid_t start_writer(const char *run, const char *folder, int input) {
     char program[] = "/proc/self/exe", command[] = "lockstep", metrics[] = "metrics", flag[] = "--tensorboard",
          follow[] = "--follow", runs[] = "--run";

@@ -89,7 +89,7 @@ static void print_usage(ls_device *device) {
            (double)u.lists / 0x1p20, (double)u.pinned / 0x1p20);
 }
 
-/* Where the state of a lost worker is restored from. */
+/* Returns from where the state of a lost worker is restored. */
 static const char *recovery_text(const ls_trainer *t) {
     if (t->device->is_host) return "its state survives in shared memory, so at most one step is repeated";
     if (!ls_device_rescues(t->device)) return "training resumes from the newest checkpoint";
@@ -214,7 +214,7 @@ ls_status ls_train_stopped(const ls_run *r, ls_status status) {
                    ls_shell_word(r->out, run, sizeof run));
 }
 
-/* Bytes of memory by worker, on all workers. */
+/* Gathers the bytes of memory of each worker on all workers (collective). */
 static ls_status gather_arenas(const ls_trainer *trainer, uint64_t bytes[LS_WORKERS_MAX]) {
     size_t each[LS_WORKERS_MAX];
     bytes[trainer->rank] = ls_partition_arena(trainer->partition)->peak;
@@ -227,7 +227,7 @@ static json_t *arena_json(const void *bytes, int rank) {
     return json_integer((json_int_t)((const uint64_t *)bytes)[rank]);
 }
 
-/* What a GPU holds beside the arena, of all workers on all workers. */
+/* Gathers what each GPU holds beside the arena on all workers (collective). */
 static ls_status gather_usage(const ls_trainer *trainer, ls_device_usage all[LS_WORKERS_MAX]) {
     ls_device_usage mine;
     size_t each[LS_WORKERS_MAX];
@@ -248,7 +248,7 @@ static json_t *usage_json(const void *all, int rank) {
                      "links_bytes", (json_int_t)u->links);
 }
 
-/* What the makers of these GPUs say that they reach with numbers of this type; 0: not known. Workers may share one. */
+/* Returns the FLOP/s that data sheets promise for all GPUs of the run in this type, each counted once; 0: unknown. */
 static double datasheet_flops_s(const ls_trainer *trainer, const ls_device_usage *all) {
     const char *about = trainer->device->about, *model = about ? strstr(about, ", ") : NULL;
     char name[LS_MACHINE_NAME_MAX];
@@ -263,7 +263,7 @@ static double datasheet_flops_s(const ls_trainer *trainer, const ls_device_usage
     return gpus * ls_chip_datasheet_flops(name, ls_policy_is_16(&trainer->settings.policy));
 }
 
-/* Over all steps: of what was measured, and of the data sheet. */
+/* Adds the MFU over all steps: of the measured peak, and of the data sheet's. */
 static void add_mfu(json_t *object, const ls_run *run, const ls_device_usage *all) {
     const ls_run_summary *summary = &run->loop.summary;
     double rate = summary->step_s > 0 ? run->loop.flops * (double)summary->steps / summary->step_s : 0;

@@ -76,7 +76,7 @@ static void add_headers(struct MHD_Response *r, const char *type) {
     MHD_add_response_header(r, "Cache-Control", "no-store");
 }
 
-/* `text` is freed unless it is constant. */
+/* Sends `text` as the answer and frees it unless it is constant. */
 static enum MHD_Result answer(struct MHD_Connection *c, unsigned code, const char *type, char *text, size_t bytes,
                               bool constant) {
     struct MHD_Response *r =
@@ -127,7 +127,7 @@ static void refresh(server *s) {
     s->refreshed_s = ls_clock_seconds();
 }
 
-/* Section `i` as HTML, which the caller frees; false: for want of memory. */
+/* Makes section `i` as HTML, which the caller frees; returns false if out of memory. */
 static bool make_section(const ls_page *page, int i, char id[LS_PAGE_ID_MAX], char **text, size_t *bytes) {
     FILE *out = open_memstream(text, bytes);
     if (!out) return false;
@@ -138,7 +138,7 @@ static bool make_section(const ls_page *page, int i, char id[LS_PAGE_ID_MAX], ch
     return false;
 }
 
-/* The table of the runs; false: there is none. The caller frees *text. */
+/* Makes the table of the runs, which the caller frees; returns false if there is none. */
 static bool make_table(const server *s, const ls_live_query *query, char **text, size_t *bytes) {
     *text = NULL;
     if (ls_shelf_count(s->shelf) < 2) return false;
@@ -214,7 +214,7 @@ static ls_status put_prometheus(server *s, const ls_live_query *query, FILE *out
     return LS_OK;
 }
 
-/* OpenMetrics unless the older format is preferred, as by programs that know nothing else. */
+/* Answers in OpenMetrics unless the client prefers the older format, as simple programs do. */
 static enum MHD_Result answer_metrics(server *s, struct MHD_Connection *c) {
     const char *accept = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Accept");
     if (ls_live_accepts(accept, "text/plain") > ls_live_accepts(accept, "application/openmetrics-text"))
@@ -245,7 +245,7 @@ static void add_sections(const ls_page *page, const ls_live_has *had, json_t *se
     }
 }
 
-/* What the page lacks; NULL: nothing. */
+/* Returns the parts of the page that the stream's browser lacks; NULL: none. */
 static json_t *news_for(server *s, stream *t) {
     ls_page *page = calloc(1, sizeof *page);
     json_t *sections = json_array(), *order = json_array(), *news = NULL;
@@ -369,7 +369,7 @@ static const char *header(struct MHD_Connection *c, const char *name) {
     return MHD_lookup_connection_value(c, MHD_HEADER_KIND, name);
 }
 
-/* Other sites may link here, but not make requests. */
+/* Returns whether another site made the request; other sites may only link here. */
 static bool is_foreign(struct MHD_Connection *c) {
     const char *site = header(c, "Sec-Fetch-Site"), *mode = header(c, "Sec-Fetch-Mode"), *host = header(c, "Host");
     if (!ls_live_origin_is_own(header(c, "Origin"), host)) return true;
@@ -390,7 +390,8 @@ static enum MHD_Result let_in(server *s, struct MHD_Connection *c) {
     return result;
 }
 
-/* A program that scrapes /metrics sends the token as it sends any: Authorization: Bearer. */
+/* Accepts the token in the query, in the cookie, or as Authorization: Bearer, which programs that scrape /metrics
+ * send. */
 static bool has_token(const server *s, struct MHD_Connection *c) {
     const char *bearer = header(c, "Authorization");
     if (!s->token[0]) return true;

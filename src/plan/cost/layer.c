@@ -136,8 +136,8 @@ static void wait_for_host(ls_pass_time *pass, double host) {
     if (more > 0) pass->small += more + HOST_SEEN * less * (less / more) * (less / more) - sum;
 }
 
-/* Gradients of weights are added to those of the micro-batches before: the sums are read and written as they are kept,
- * instead of 16 bits written. Where no chip keeps whole ones they are sent off first. */
+/* Returns the time of adding weight gradients to those of earlier micro-batches: the sums are read and written in the
+ * precision in which they are kept, instead of 16 bits written. 0 if no chip keeps whole gradients. */
 static double sum_gradients(const ls_plan_case *c, double params) {
     const ls_knobs *l = c->layout;
     if (l->zero >= 2 && !ls_plan_stays_whole(c)) return 0;

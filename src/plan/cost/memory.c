@@ -129,7 +129,7 @@ bool ls_plan_stays_whole(const ls_plan_case *c) {
     return c->task->stack.whole_in_pipeline && c->layout->pp > 1 && c->layout->zero >= 2;
 }
 
-/* Weights, gradients and optimizer state for each parameter that a chip computes with. */
+/* Adds weights, gradients and optimizer state of the parameters that a chip computes with. */
 static void states(const ls_plan_case *c, double params, stage_memory *out) {
     const ls_knobs *l = c->layout;
     const ls_stack *stack = &c->task->stack;

@@ -76,9 +76,8 @@ static ls_status course(const ls_plan_case *c, const double *forward, const doub
     return LS_OK;
 }
 
-/* As if sends took no time, for stages too that wait for them. Then a full pipeline goes at the pace of its busiest
- * stage, which never waits: a short course has all of the bubble. Not so where stages that have several chunks have
- * uneven ones. */
+/* Computes the bubble as if sends took no time. A full pipeline runs at the pace of its busiest stage, so a short
+ * simulation has the whole bubble, unless stages have several uneven chunks. */
 static ls_status free_bubble(const ls_plan_case *c, const double *forward, const double *backward, const double *send,
                              double *bubble) {
     int pp = c->layout->pp, v = c->layout->virtual_stages, few = 2 * pp + c->micros % pp;

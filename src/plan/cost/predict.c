@@ -286,7 +286,7 @@ static void fill_chunks(const ls_plan_case *c, ls_plan_chunks *out, site_parts *
     out->params = out->most_layers * ls_plan_layer_params(c) + c->table * tables;
 }
 
-/* Of the stage that has most to do, times all micro-batches, by kind. */
+/* Adds up the times of the busiest stage by kind, for all its micro-batches; returns their sum. */
 static double busiest(const ls_plan_case *c, const site_parts *parts, const ls_plan_chunks *chunks, ls_prediction *out,
                       double *forward, double *backward) {
     int pp = c->layout->pp, v = c->layout->virtual_stages, at = 0, own = 0;

@@ -102,7 +102,7 @@ static ls_status with_underscores(const json_t *object, json_t **out) {
     return LS_OK;
 }
 
-/* Every member must be one of the words or of the table. */
+/* Refuses members that are neither among the words nor in the table. */
 static ls_status check_names(const json_t *object, const char *const *words, int count, const member *table, int rows) {
     const char *key;
     json_t *value;
@@ -210,7 +210,7 @@ static ls_status read_link(const json_t *site, const char *key, ls_link *out) {
     return status == LS_OK ? LS_OK : ls_fail_at(status, "%s: ", key);
 }
 
-/* The chip, and with a name of the table its usual node and links. */
+/* Reads the chip, and for one of the table also its usual node and links. */
 static ls_status read_chip(const json_t *site, ls_cluster *out) {
     const json_t *value = json_object_get(site, "chip");
     json_t *clean;

@@ -165,7 +165,7 @@ static bool note_block(void *ctx) {
     return false;
 }
 
-/* Gradients of a block are made when the action comes to the next one. */
+/* Notes when the gradients of each block are ready: when the action comes to the next block. */
 static void take_made(const ls_layout *layout, const ls_action *action, int s, const block_times *times, double all,
                       ls_native_grads *grads) {
     const ls_native_run run = ls_native_run_of(layout, action, s);
@@ -210,7 +210,7 @@ static ls_status price_actions(ls_partition *partition, ls_price *price, int s, 
     return status;
 }
 
-/* Weights that others have too are hashed after every step. */
+/* Adds the price of the replica check: weights that other workers have too are hashed after every step. */
 static ls_status price_check(const ls_layout *layout, const ls_model *model, ls_device *device) {
     if (layout->dp * layout->tp == 1) return LS_OK;
     for (int i = 0; i < ls_model_params(model); i++) {
@@ -351,7 +351,7 @@ static double tied_seconds(const step *st) {
     return 2 * ls_native_link_seconds(st->machine, LS_NATIVE_SEND, ls_layout_workers(l), 2, elems * sizeof(float));
 }
 
-/* Sums the kinds of time for the stage that ends last. */
+/* Divides the step into kinds of time for the stage that ends last. */
 static void sum_time_kinds(const step *st, ls_prediction *out) {
     int last = 0, workers = ls_layout_workers(st->layout);
     double turns = workers > st->machine->cores ? (double)workers / st->machine->cores : 1, work = 0, update = 0;

@@ -10,7 +10,7 @@ ls_native_run ls_native_run_of(const ls_layout *layout, const ls_action *action,
     return run;
 }
 
-/* A tied table is counted for each of its uses, which are reduced separately. */
+/* Counts a tied table once for each of its uses, because they are reduced separately. */
 double ls_native_grad_elems(const ls_model *model, int block) {
     ls_block *b = &model->blocks[block];
     double elems = 0;

@@ -151,7 +151,7 @@ static ls_status act_forward(ls_device *d, const ls_act_call *c) {
     }
 }
 
-/* Backward of ReLU and the sigmoid reads two tensors and writes one, as a sum does. */
+/* Prices backward of ReLU and the sigmoid as a sum: it reads two tensors and writes one. */
 static ls_status act_backward(ls_device *d, const ls_act_call *c) {
     ls_native_pass which = c->fn == LS_ACT_GELU   ? LS_PASS_GELU_BACK
                            : c->fn == LS_ACT_SILU ? LS_PASS_GATED_BACK
@@ -224,7 +224,7 @@ static ls_status loss_values(ls_device *d, const ls_loss_call *c) {
     return pass(d, LS_PRICE_ENDS, LS_PASS_ADD, LS_F32, c->rows, 1);
 }
 
-/* A GPU takes all pieces in one launch, a CPU one after another. */
+/* Prices all pieces as one launch on a GPU, and one after another on a CPU. */
 static ls_status update(ls_device *d, const ls_update_call *c) {
     const bool is_gpu = price_of(d)->dry != NULL;
     ls_dtype type = LS_F32;

@@ -19,7 +19,7 @@ static bool is_better(const ls_native_choice *a, const ls_native_choice *b) {
     return a->prediction.seconds < b->prediction.seconds;
 }
 
-/* Those that differ only in the size of micro-batches or in the order of work stand for each other. */
+/* Returns whether two layouts differ only in micro-batch or order of work, so that one of them is enough. */
 static bool is_like(const ls_layout *a, const ls_layout *b) {
     return a->dp == b->dp && a->tp == b->tp && a->pp == b->pp && a->zero == b->zero && a->recompute == b->recompute;
 }
@@ -56,7 +56,7 @@ static ls_status look_at(search *s, const ls_layout_request *request, bool *fits
     return LS_OK;
 }
 
-/* Recomputation costs time and saves memory alone, so it is tried where memory asks for it. */
+/* Tries recomputation only if memory requires it, because it costs time and saves nothing else. */
 static ls_status try_recompute(search *s, ls_layout_request request) {
     bool given = ls_knob_is_given(&request, LS_KNOB_recompute) || request.knobs.keep_activations, fits;
     for (int r = (int)request.knobs.recompute; r <= LS_KNOB_LAST_recompute; r++) {
@@ -140,7 +140,7 @@ static ls_status try_meshes(search *s, const ls_layout_request *given, int worke
     return LS_OK;
 }
 
-/* Why nothing is possible: the layout that the request alone gives says so. */
+/* Fails with the reason why no layout is possible, which the layout of the bare request gives. */
 static ls_status fail_without_layout(search *s, const ls_layout_request *request) {
     LS_TRY(ls_layout_make(request, &s->of, &s->one.layout));
     return ls_fail(LS_ERR_INPUT, "no layout of the model on this machine satisfies the given options");

@@ -11,7 +11,7 @@ enum { ROWS = sizeof rows / sizeof rows[0], ENOUGH = 10 };
 
 const ls_error_band *ls_error_band_row(int i) { return i >= 0 && i < ROWS ? &rows[i] : NULL; }
 
-/* Of the rows of a chip; NULL: of all. */
+/* Returns the mean error of the rows of a chip (NULL: of all), weighted by rows. */
 static double mean_of(const char *chip, int *count) {
     double sum = 0;
     *count = 0;

@@ -70,8 +70,8 @@ typedef struct equations {
     double a[N][N], b[N];
 } equations;
 
-/* d(error of row)/d(relative change of constants), with its layout as it was chosen. Only what a constant changes in
- * the row's task is predicted again. */
+/* Computes d(error of row)/d(relative change of each constant) with the chosen layout, predicting again only what a
+ * constant changes in the row's task. */
 static ls_status slopes(const fitting *f, size_t i, const double *values, double *out) {
     const ls_row *row = &f->rows->row[i];
     ls_row now = ls_fit_row(row, values);
@@ -113,7 +113,7 @@ static ls_status gather(const fitting *f, const double *values, equations *e) {
     return LS_OK;
 }
 
-/* Symmetric and positive: without pivots. */
+/* Solves a symmetric positive definite system, which needs no pivots. */
 static void solve(equations *e, double *x) {
     for (int k = 0; k < N; k++)
         for (int i = k + 1; i < N; i++) {
@@ -174,7 +174,7 @@ static const char *name_of(const ls_row *row, char name[LS_FIT_NAME_MAX]) {
     return name;
 }
 
-/* Of the rows of a group: a mean of |error| and one of error. */
+/* Computes the mean of |error| and of error over the rows of a group. */
 static ls_status measure_group_error(const fitting *f, int g, const double *values, double *errors, double *mean,
                                      double *bias) {
     *mean = *bias = 0;

@@ -64,7 +64,7 @@ static ls_status bad(const source_row *r, const char *name, const char *what) {
     return ls_csv_refuse(r->csv, r->number, name, what);
 }
 
-/* The row cannot be predicted: it is counted and named with its reason, which the first call gives. */
+/* Marks the row as one that cannot be predicted; the reason of the first call stays. */
 static void reject(ls_row *row, const char *why) {
     if (!row->reason[0]) snprintf(row->reason, sizeof row->reason, "%s", why);
 }
@@ -105,7 +105,7 @@ static ls_status complete_shape(const source_row *r, ls_row *row) {
 
 /* ---- chips, links and programs ----------------------------------------------------------------------------------- */
 
-/* Gb/s of one chip; a positive number, or empty: as usual for the chip. */
+/* Reads Gb/s of one chip, a positive number; an empty field leaves the link usual for the chip. */
 static ls_status read_between(const source_row *r, ls_link *between) {
     const char *from = text(r, "link_between_gbps_per_gpu");
     char *end;
@@ -127,7 +127,7 @@ static ls_status read_cluster(const source_row *r, ls_row *row) {
     return read_between(r, &site->between);
 }
 
-/* A type, which may be followed by how it is used: "bf16-amp", "bf16-pure". */
+/* Reads a number type, which may be followed by how it is used: "bf16-amp", "bf16-pure". */
 static void read_precision(const source_row *r, ls_row *row) {
     const char *p = text(r, "precision"), *use = strchrnul(p, '-');
     char name[16];
@@ -138,7 +138,7 @@ static void read_precision(const source_row *r, ls_row *row) {
     row->layout.pure_16bit = strcmp(use, "-pure") == 0;
 }
 
-/* The program where the row does not name it, from what it says otherwise. */
+/* Guesses the program from other columns if the row does not name it. */
 static const char *likely_program(const source_row *r, const ls_row *row) {
     const ls_chip *chip = &row->task.cluster.site[0].chip;
     const ls_knobs *layout = &row->layout;
@@ -150,7 +150,7 @@ static const char *likely_program(const source_row *r, const ls_row *row) {
     return flash || chip->peak_flops[LS_PLAN_FP8] > 0 ? "megatron" : "megatron-2021";
 }
 
-/* Words of the column `overlap`: which communication overlaps with compute. */
+/* Reads words of the column `overlap`: which communication overlaps with compute. */
 static void read_overlap(const source_row *r, ls_row *row) {
     for (const char *at = text(r, "overlap"); *at; at += strspn(at, " ")) {
         size_t length = strcspn(at, " ");
@@ -164,7 +164,7 @@ static void read_overlap(const source_row *r, ls_row *row) {
     }
 }
 
-/* True where the column says `word`, false where it is empty or says `other`. */
+/* Returns true if the column has `word`, false if it is empty or has `other`; rejects the row otherwise. */
 static bool says(const source_row *r, ls_row *row, const char *name, const char *word, const char *other) {
     const char *value = text(r, name);
     if (*value && strcmp(value, word) != 0 && strcmp(value, other) != 0) reject_unknown(row, name, value);
@@ -273,7 +273,7 @@ static ls_status read_file(const char *path, ls_rows *out) {
     return read_rows(&csv, out);
 }
 
-/* Behind those that are there; takes the rows of `more`. */
+/* Appends the rows of `more`, and takes their ownership. */
 static ls_status append_rows(ls_rows *out, ls_rows *more) {
     ls_row *all = realloc(out->row, (out->count + more->count) * sizeof *all);
     if (!all) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu rows", out->count + more->count);
@@ -378,7 +378,7 @@ static ls_status consider(const ls_row *row, const ls_knobs *layout, choice *c) 
     return LS_OK;
 }
 
-/* Embedding and head may stand for a layer each. */
+/* Returns whether chunks can be equal; embedding and head may stand for a layer each. */
 static bool divides_evenly(size_t layers, size_t chunks) { return layers % chunks == 0 || (layers + 2) % chunks == 0; }
 
 static ls_status try_virtual(const ls_row *row, ls_knobs layout, choice *c) {
@@ -396,7 +396,7 @@ static ls_status try_virtual(const ls_row *row, ls_knobs layout, choice *c) {
     return LS_OK;
 }
 
-/* Sharded optimizer state or not. */
+/* Tries optimizer state sharded (ZeRO 1) and not, if the row does not say which. */
 static ls_status try_zero(const ls_row *row, ls_knobs layout, choice *c) {
     if (!row->free_zero || layout.dp < 2) return try_virtual(row, layout, c);
     for (layout.zero = 0; layout.zero < 2; layout.zero++) LS_TRY(try_virtual(row, layout, c));

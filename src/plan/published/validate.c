@@ -60,7 +60,7 @@ static size_t rows_to_fit(size_t rows) {
     return fit < rows / 2 ? fit : rows / 2;
 }
 
-/* Sums over the fitted rows of what a factor is the quotient of, with the weights that errors at `factor` give. */
+/* Returns the next estimate of the factor, with rows weighted by their errors at `factor`. */
 static double next_factor(const ls_validation *v, int number, double factor) {
     double prior = ROW_SPREAD * ROW_SPREAD / (CLUSTER_SPREAD * CLUSTER_SPREAD), above = prior, below = prior;
     for (size_t i = 0; i < v->rows; i++) {
@@ -75,7 +75,7 @@ static double next_factor(const ls_validation *v, int number, double factor) {
     return above / below;
 }
 
-/* The first rows of the cluster give its factor; without any, none of its time rows is judged. */
+/* Fits the cluster's factor to its first rows; without any, none of its time rows is judged. */
 static void fit(ls_validation *v, int number) {
     ls_validate_cluster *cluster = &v->cluster[number];
     size_t want = rows_to_fit(cluster->rows), n = 0;
@@ -94,7 +94,7 @@ static void fit(ls_validation *v, int number) {
         if (v->row[i].cluster == number && is_time(&v->row[i])) v->row[i].predicted *= cluster->factor;
 }
 
-/* Share of the peak that the row reached, recomputation counted. */
+/* Returns the share of the peak that the row reached, recomputation counted. */
 static double efficiency(const ls_validate_row *r) {
     const ls_plan_task *task = &r->row->task;
     const ls_chip *chip = &task->cluster.site[0].chip;
@@ -135,7 +135,7 @@ static bool same_site(const ls_site *a, const ls_site *b) {
     return strcmp(a->chip.name, b->chip.name) == 0 && a->chips == b->chips && a->node == b->node;
 }
 
-/* Model, batch, chips and program are the same: what differs is the layout. */
+/* Returns whether model, batch, chips and program are the same, so that only the layout differs. */
 static bool same_task(const ls_validate_row *a, const ls_validate_row *b) {
     const ls_plan_task *x = &a->row->task, *y = &b->row->task;
     return a->source == b->source && strcmp(a->row->model, b->row->model) == 0 && same_shape(&x->shape, &y->shape) &&
@@ -143,7 +143,7 @@ static bool same_task(const ls_validate_row *a, const ls_validate_row *b) {
            same_site(&x->cluster.site[0], &y->cluster.site[0]) && strcmp(x->stack.name, y->stack.name) == 0;
 }
 
-/* Rows that were fitted are ranked too: one factor for all of them changes no rank. */
+/* Returns whether the row is ranked; fitted rows are too, because one factor for all changes no rank. */
 static bool counts(const ls_validate_row *r) {
     return r->modelled && r->row->value > 0 && r->row->metric != LS_ROW_MEMORY;
 }
@@ -232,7 +232,7 @@ static void add_source(ls_validation *v, int source) {
     if (part->time.rows == line->time.rows || part->time.rows == 0) v->lines--;
 }
 
-/* Of the group of this source, where it is the last of several. */
+/* Adds a line for the group of sources that ends with this one, if it has several. */
 static void add_group(ls_validation *v, int source) {
     const char *group = "";
     bool several = false;

@@ -13,7 +13,8 @@ enum { NONE = -1, MOVED = LS_TERMS /* column of the moved term */ };
 
 _Static_assert((int)MOVED < (int)LS_FIT_TERMS_MAX, "a column for the term that moved");
 
-/* The bubble that the layout makes is part of computing; as something that can move it has a column of its own. */
+/* Returns the value of a term for a row. The bubble of the layout, part of computing elsewhere, is a term of its own
+ * here so that it can change alone. */
 static double column(const ls_times_basis *basis, int row, int term) {
     if (term != LS_TERM_BUBBLE || basis->fit.x[row][term] > 0) return basis->fit.x[row][term];
     return basis->fit.x[row][LS_TERM_COMPUTE] * basis->bubble[row] / (1 + basis->bubble[row] + basis->imbalance[row]);
@@ -29,7 +30,7 @@ static double score_of(const ls_fit *fit, const double *c, unsigned terms) {
     return ls_fit_squares(fit, c, 5 * SCATTER) / (SCATTER * SCATTER) + 2 * ls_fit_count(terms);
 }
 
-/* The best subset for one term that moves. */
+/* Finds the best subset of terms if this one changes between the labels; returns false if none fits. */
 static bool try_term(const ls_times *times, const ls_times_basis *basis, int term, ls_fit *fit, int row,
                      ls_times_move *out) {
     bool any = false;

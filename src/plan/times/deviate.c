@@ -33,7 +33,7 @@ typedef struct deviating {
     double least_chip; /* factor of computing at the chip's peak */
 } deviating;
 
-/* Rows before a change, where there are two labels, are not what is asked about. */
+/* Returns whether the row is fitted: with two labels only rows after the change are. */
 static bool counts(const deviating *d, int i) { return d->times->labels != 2 || d->times->row[i].label == 1; }
 
 static double larger(double a, double b) { return a > b ? a : b; }
@@ -76,7 +76,7 @@ static ls_status predict(deviating *d) {
 
 /* ---- a part in proportion ---------------------------------------------------------------------------------------- */
 
-/* Measured = predicted + x · part; x not below `least`. */
+/* Fits measured = predicted + x · part, with x at least `least`. */
 static void fit_part(deviating *d, const double *part, double least, ls_times_deviation *out) {
     double xx = 0, xr = 0, shown = 0;
     for (int i = 0; i < d->times->count; i++) {
@@ -96,7 +96,7 @@ static void fit_part(deviating *d, const double *part, double least, ls_times_de
     out->share = x * part[d->largest] / d->times->row[d->largest].time;
 }
 
-/* Rows of one size cannot tell what grows with it from what does not. */
+/* Returns whether there are several sizes: rows of one size cannot tell what grows with it. */
 static bool has_sizes(const deviating *d) {
     int first = 0;
     for (int i = 0; i < d->times->count; i++) {
@@ -144,7 +144,7 @@ static ls_status predict_link(deviating *d, double factor, double *error) {
     return LS_OK;
 }
 
-/* The error has one lowest point along the bandwidth: thirds of the range close in on it. */
+/* Fits the bandwidth by ternary search, because the error has a single minimum along it. */
 static ls_status fit_link(deviating *d, ls_times_deviation *out) {
     ls_site site = d->model->task.cluster.site[0];
     const ls_link *link = link_of(d, &site);

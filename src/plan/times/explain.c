@@ -64,7 +64,7 @@ static ls_loss largest_loss(const double *share) {
     return worst;
 }
 
-/* How far the shares of an explanation move when each time is off by the scatter. */
+/* Estimates how far the shares of an explanation move if every time is off by the scatter. */
 static void errors(const ls_times_basis *basis, const ls_times_explanation *best, double scatter, int row,
                    double *out) {
     double c[LS_FIT_TERMS_MAX], share[LS_LOSSES];

@@ -101,7 +101,7 @@ double ls_fit_squares(const ls_fit *fit, const double *coefficient, double cap) 
     return sum;
 }
 
-/* Of the errors, by their median, so that a few outliers do not count. */
+/* Estimates the standard deviation of the errors by their median, so that a few outliers do not count. */
 static double scatter(const ls_fit *fit, const double *coefficient, double *error) {
     static const double FLOOR = 1e-4;
     double sorted[LS_FIT_ROWS_MAX];

@@ -49,7 +49,7 @@ static ls_status find_columns(table *t) {
                    t->csv.name);
 }
 
-/* 0 where the column or the field is not there. */
+/* Reads a whole number from 1 to `most`; 0 if the column is missing or the field empty. */
 static ls_status whole(const table *t, size_t row, const char *column, long long most, long long *out) {
     const char *text = ls_csv_field(&t->csv, row, column);
     char *end;
@@ -116,7 +116,7 @@ static ls_status read_row(const table *t, size_t i, ls_times *out) {
     return read_label(t, i, out, row);
 }
 
-/* A speed-up is over one chip, unless the smallest row has 1. */
+/* Adds the implied row of one chip, to which speed-ups are relative, unless the smallest row has 1 chip. */
 static void add_base(ls_times *times) {
     int least = 0;
     for (int i = 1; i < times->count; i++)

@@ -37,7 +37,7 @@ const char *ls_times_term_name(ls_times_term term) { return terms[term].name; }
 const char *ls_loss_name(ls_loss loss) { return loss_names[loss]; }
 ls_loss ls_times_term_loss(ls_times_term term) { return terms[term].loss; }
 
-/* Between powers of two along a line. */
+/* Returns log2(n), interpolated linearly between powers of two. */
 static double log_2(double n) {
     double whole = 0;
     for (; n >= 2; n /= 2) whole++;
@@ -50,7 +50,7 @@ static int micros_of(const ls_times_row *row) {
     return (int)((row->batch + whole - 1) / whole);
 }
 
-/* Parts of computing that the layout itself adds. */
+/* Computes bubble and imbalance of the row's layout as multiples of its useful computing. */
 static void add_of_layout(const ls_times_row *row, double *bubble, double *imbalance) {
     int m = micros_of(row);
     *bubble = *imbalance = 0;

@@ -80,7 +80,7 @@ static void put_number(FILE *out, const char *of, int digits, double value) {
     fputs("</td>", out);
 }
 
-/* The mean that the table sorts by, and the last value beside it. */
+/* Prints the mean by which the table sorts, and the last value beside it. */
 static void put_train_loss(FILE *out, const ls_view_facts *f) {
     fputs("<td class=\"r\" data-of=\"training loss\"", out);
     if (f->train_window > 1)

@@ -61,7 +61,7 @@ void ls_live_query_text(const ls_live_query *q, char *out, size_t room) {
 
 /* ---- types ------------------------------------------------------------------------------------------------------- */
 
-/* How exactly the range of types ("text/plain", "text/…", "…/…" with stars) names `type`; 0: not at all. */
+/* Returns how exactly the range of types ("text/plain", "text/…", "…/…" with stars) names `type`; 0: not at all. */
 static int match_range(const char *range, size_t length, const char *type) {
     size_t major = strcspn(type, "/") + 1;
     if (length == strlen(type) && strncasecmp(range, type, length) == 0) return 3;
@@ -69,7 +69,7 @@ static int match_range(const char *range, size_t length, const char *type) {
     return length == 3 && strncmp(range, "*/*", 3) == 0;
 }
 
-/* The weight "q=0.5" among the parameters of a range, which end at `end`; 1 where there is none. */
+/* Returns the weight "q=0.5" among the parameters of a range, which end at `end`; 1 without one. */
 static double weight_of(const char *at, const char *end) {
     while ((at = memchr(at, ';', (size_t)(end - at))) != NULL) {
         at++;

@@ -175,7 +175,7 @@ static double key_of(const ls_shelf_run *run, ls_live_sort sort) {
     }
 }
 
-/* What is not known is last, whatever the order. */
+/* Compares by the query's order; runs with an unknown value come last in any order. */
 static bool comes_first(const ls_shelf_run *a, const ls_shelf_run *b, const ls_live_query *q) {
     double first = key_of(a, q->sort), second = key_of(b, q->sort);
     if (isnan(first) != isnan(second)) return isnan(second);
@@ -213,7 +213,7 @@ static const ls_shelf_run *find_run(const ls_shelf *s, uint64_t id) {
     return NULL;
 }
 
-/* The view of the run, read on; NULL: it cannot be read. */
+/* Returns the view of the run, refreshed; NULL if it cannot be read. */
 static ls_view *look_at(ls_shelf *s, const ls_shelf_run *run) {
     open_view *place = &s->views[0];
     bool changed = false;
@@ -237,7 +237,7 @@ static double memory_of(int pid) {
     return ls_memory_of_process(pid, &use) ? use.bytes : (double)NAN;
 }
 
-/* What the workers are doing; false: not known. */
+/* Reads what the workers are doing; returns false if that is unknown. */
 static bool find_now(ls_shelf *s, const ls_view *view, uint64_t id, ls_run_now *out) {
     static const char *const looks[] = {
         [LS_STATUS_COMPUTES] = "u", [LS_STATUS_WAITS] = "i",  [LS_STATUS_EVALUATES] = "a",

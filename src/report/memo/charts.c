@@ -46,7 +46,7 @@ static int draw_bars(FILE *out, int width, const void *ctx) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* The number stands behind the bar and behind the line where memory ends. */
+/* Draws a bar with its number behind it, and behind the line of the chip's memory. */
 static void put_rung(FILE *out, const ls_plan_rung *rung, double scale, double y) {
     double end = ls_svg_rect(out, 0, y, ls_memo_states(rung->memory) * scale, BAR, "s");
     end = ls_svg_rect(out, end, y, ls_memo_activations(rung->memory) * scale, BAR, "a");
@@ -95,7 +95,7 @@ static const char *const time_looks[LS_TIME_KINDS] = {
 static const ls_svg_named time_keys[] = {
     {"u", "computing"}, {"r", "recomputation"}, {"m", "exposed communication"}, {"i", "idle"}, {"o", "other"}};
 
-/* What is too little to be seen is left out: the sum of a chart may be short by that. */
+/* Collects the bars that are large enough to see, so they may add up to less than the whole; returns how many. */
 static int fill_bars(const double *time, double whole, bar *bars) {
     int count = 0;
     for (int k = 0; k < LS_TIME_KINDS; k++)
@@ -147,7 +147,7 @@ enum { PANEL_HEIGHT = 200, PANEL_TOP = 46, GAP = 28 };
 static const ls_svg_named lines[] = {
     {"l3", "ideal"}, {"l1", "best layout at each size"}, {"l2", "same layout, more replicas"}};
 
-/* NAN where nothing fits. */
+/* Returns NAN if nothing fits. */
 static double value_of(const ls_plan_point *p, int line) {
     double value = line == 0   ? p->ideal_tokens_per_second
                    : line == 1 ? p->tokens_per_second

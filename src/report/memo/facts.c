@@ -12,7 +12,7 @@ static ls_status try_variant(const ls_memo_facts *f, const ls_knobs *layout, ls_
     return ls_plan_predict(f->task, layout, &out->prediction);
 }
 
-/* Tensor parallelism over two nodes, with what is left of the pipeline and the replicas. */
+/* Returns a layout with tensor parallelism over two nodes, which leaves less for pipeline and replicas. */
 static ls_knobs wide_layout(const ls_memo_facts *f) {
     ls_knobs l = f->choice.layout;
     int chips = ls_cluster_chips(&f->task->cluster);
@@ -44,7 +44,7 @@ static ls_status find_variants(ls_memo_facts *f) {
     return LS_OK;
 }
 
-/* The answer has them. */
+/* Copies losses, changes and scaling from the answer. */
 static ls_status copy_reasons(ls_memo_facts *f) {
     const ls_plan_answer *a = f->answer;
     f->losses = a->losses;
@@ -59,7 +59,7 @@ static ls_status copy_reasons(ls_memo_facts *f) {
     return LS_OK;
 }
 
-/* Nothing fits: of the nearest layout. */
+/* Computes losses, changes and scaling of the nearest layout if nothing fits. */
 static ls_status find_reasons(ls_memo_facts *f) {
     ls_plan_losses_of(f->task, &f->choice, &f->losses);
     LS_TRY(ls_plan_changes(f->task, &f->choice, f->change, &f->changes));

@@ -98,7 +98,7 @@ static int lane_height(int stages) { return stages <= 8 ? 22 : stages <= 16 ? 14
 
 static const char *const looks[LS_ACTION_KINDS] = {"u", "b", "b", "a"};
 
-/* `plot` is as wide as the lanes; its x is seconds. */
+/* Draws a lane; `plot` is as wide as the lanes, and its x is seconds. */
 static void draw_lane(const ls_svg_plot *plot, const course *c, int stage, double y, int height) {
     const ls_schedule *s = &c->schedule;
     if (height >= 12 || stage % 8 == 0)

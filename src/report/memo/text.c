@@ -22,7 +22,7 @@ static ls_memo_line rate_of(const ls_link *link) {
     return out;
 }
 
-/* The fastest kept layout with several ways of this kind; NULL: none. */
+/* Returns the fastest kept layout with several ways of this kind; NULL: none. */
 static const ls_plan_choice *fastest_with(const ls_memo_facts *f, ls_knob knob) {
     for (int i = 0; i < f->found->fitting; i++)
         if (ls_knob_get(&f->found->fits[i].layout, knob) > 1) return &f->found->fits[i];

@@ -45,7 +45,7 @@ static void put_kinds(ls_page *doc, const ls_memo_facts *f) {
     ls_page_put(doc, "\n\1sum\2\t\1%s\2\tof %s", LS_GIB(p->memory_bytes), LS_GIB(p->capacity_bytes));
 }
 
-/* The technique that takes most away; 0: none does. */
+/* Returns the rung that saves most memory; 0: none does. */
 static int best_rung(const ls_memo_facts *f) {
     double most = 0;
     int best = 0;
@@ -56,7 +56,7 @@ static int best_rung(const ls_memo_facts *f) {
     return best;
 }
 
-/* Of the chip, of which the task has what may be used. */
+/* Returns the whole memory of the chip; the task has only the usable part. */
 static double whole_memory(const ls_memo_facts *f) {
     const ls_cluster *asked = &f->answer->question->task.cluster;
     for (int i = 0; i < asked->sites; i++)

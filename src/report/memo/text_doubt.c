@@ -8,7 +8,7 @@
 
 /* ---- which devices ----------------------------------------------------------------------------------------------- */
 
-/* "8 of the 16 A100-80GB-SXM", "the 32 H100-80GB-SXM of one site alone", "both sites". */
+/* Formats "8 of the 16 A100-80GB-SXM", "the 32 H100-80GB-SXM of one site alone" or "both sites". */
 static ls_memo_line devices(const ls_memo_facts *f, const ls_plan_size *use) {
     const ls_cluster *asked = &f->answer->question->task.cluster;
     ls_memo_line out;
@@ -121,7 +121,7 @@ static void put_source(ls_page *doc, const char *name, const char *source) {
     LS_ITEM(doc, "%s: %s.", name, source && *source ? source : "as the cluster file says");
 }
 
-/* Rows of this chip; of all, where there are none. */
+/* Prints the error bands of this chip, or of all chips if it has none. */
 static void put_bands(ls_page *doc, const ls_memo_facts *f) {
     int rows;
     (void)ls_error_band_of(f->site->chip.name, &rows);

@@ -22,7 +22,7 @@ static void put_points(ls_page *doc, const ls_memo_facts *f, const ls_plan_point
     }
 }
 
-/* First and last size that something fits on; false: there are no two of them. */
+/* Finds the first and last size on which something fits; returns false if there are no two. */
 static bool ends_of(const ls_plan_point *points, int count, const ls_plan_point **first, const ls_plan_point **last) {
     *first = *last = NULL;
     for (int i = 0; i < count; i++) {
@@ -95,7 +95,7 @@ static const char *const reasons[LS_TIME_KINDS] = {
     [LS_TIME_OTHER] = "launching a step costs the same however short it is",
 };
 
-/* Chip-seconds of a step, by kind: what they have grown by is what scaling lost. */
+/* Prints the growth of chip-seconds per step by kind: that is what scaling lost. */
 static void put_growth_kinds(ls_page *doc, const ls_plan_bottleneck *b, const char *chip) {
     const ls_prediction *from = &b->from.best.prediction, *to = &b->to.best.prediction;
     LS_TEXT(doc, "%s-seconds of a step, by kind:", chip);
@@ -153,7 +153,7 @@ static const ls_plan_change *first_change(const ls_memo_facts *f, bool hardware)
     return NULL;
 }
 
-/* Changed batches are compared by what they take for as many tokens as now. */
+/* Returns the step's time scaled to as many tokens as now, to compare changed batches. */
 static double same_tokens(const ls_memo_facts *f, const ls_prediction *to) {
     return to->model_flops > 0 ? f->choice.prediction.model_flops / to->model_flops : 1;
 }
@@ -171,7 +171,7 @@ static void put_change(ls_page *doc, const ls_memo_facts *f, const ls_plan_chang
         ls_time_kind_phrase(most), LS_SECONDS(per * to->time[most]), LS_SECONDS(from->time[most]));
 }
 
-/* The change that treats what limits scaling, at the size where it does. */
+/* Prints the change that reduces what limits scaling, at the size where it does. */
 static void put_treatment(ls_page *doc, const ls_memo_facts *f) {
     const ls_plan_bottleneck *b = &f->answer->bottleneck;
     const ls_plan_change *c = &b->treatment;

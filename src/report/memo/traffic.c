@@ -5,7 +5,7 @@
 #include "plan/cost/cost_case.h"
 #include "report/memo/facts.h"
 
-/* The link of a group of `size` chips of which `inner` share a node. */
+/* Sets the slowest link of a group of `size` chips, `inner` of which share a node. */
 static void set_link(const ls_memo_facts *f, ls_memo_flow *flow, int size, int inner) {
     bool leaves = size > inner;
     flow->link = leaves ? &f->site->between : &f->site->inside;
@@ -63,7 +63,8 @@ static void stage_flow(const ls_memo_facts *f, const ls_plan_case *c, const ls_p
     set_how(flow, "send and receive", "point to point");
 }
 
-/* ZeRO 3 among some of the replicas: the others have copies of each shard, whose gradients add up. */
+/* Fills the flow for ZeRO 3 sharded among some of the replicas: the others have copies of each shard, whose gradients
+ * add up. */
 static void copies_flow(ls_memo_facts *f, const ls_plan_case *c, double params, ls_memo_flow *flow) {
     const ls_knobs *l = c->layout;
     int S = ls_plan_shards(c), copies = l->dp * l->context / S, inner = ls_plan_inner(f->site->node, l->tp * S, copies);
@@ -120,7 +121,7 @@ static void gather_flow(const ls_memo_facts *f, const ls_plan_case *c, double la
                                        : ls_plan_collective_algorithm(c, D, c->dp_inner).text);
 }
 
-/* One link that all share: what crosses it in a step, of all chips together. */
+/* Fills the flow over the link between two sites, which all chips share: their bytes of a step together. */
 static void site_flow(const ls_memo_facts *f, const ls_plan_case *c, double params, ls_memo_flow *flow) {
     const ls_knobs *l = c->layout;
     if (f->task->cluster.sites < 2) return;

@@ -94,7 +94,7 @@ static ls_status add_smooth(sheet *s, const ls_view *run, ls_view_column column,
     return add_run_curve(s, run, column, smooth, o->x, series, name, false);
 }
 
-/* Of one run: what happened on the way. */
+/* Adds marks for events, if there is one run. */
 static void add_marks(sheet *s, const ls_view *run, ls_view_x x) {
     static const char letters[LS_EVENT_KINDS] = {'o', 'f', 'n', 'u', 'r', 's', 'a', 'x'};
     const ls_run_log *log = ls_view_log(run);
@@ -282,7 +282,7 @@ static void put_worker(FILE *out, const grid *g, int rank, double x, double y, d
     fputs("</g>\n", out);
 }
 
-/* A frame for each replica (dp), in it a row for each part (tp) and a column for each stage (pp). */
+/* Draws a frame for each replica (dp), in it a row for each part (tp) and a column for each stage (pp). */
 static int draw_grid(FILE *out, int width, const void *ctx) {
     const grid *g = ctx;
     enum { GAP = 10, HEAD = 16, HIGH = 24 };

@@ -13,7 +13,7 @@ static int compare_doubles(const void *a, const void *b) {
     return (first > second) - (first < second);
 }
 
-/* NaN where none of the last steps tells it. */
+/* Returns the median of the last 100 steps; NaN if none recorded it. */
 static double median(const ls_run_log *log, double (*get)(const ls_run_log_step *step)) {
     double values[LAST];
     int count = 0;
@@ -69,7 +69,7 @@ static void find_losses(const ls_run_log *log, ls_view_facts *f) {
     }
 }
 
-/* "gpt2-124m" → "GPT-2 124M (gpt2-124m)"; what is no such name, as a file, stays as it is. */
+/* Formats "gpt2-124m" as "GPT-2 124M (gpt2-124m)"; any other name, such as a file, stays. */
 static void name_model(const char *name, char *out, size_t room) {
     static const struct {
         const char *begin, *family;

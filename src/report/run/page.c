@@ -13,7 +13,7 @@
 
 static void put_fact(ls_page *page, const char *value, const char *what) { ls_page_put(page, "%s\t%s\n", value, what); }
 
-/* The last value beside the mean, which smooths it. */
+/* Prints the smoothed mean and the last value beside it. */
 static void put_losses(ls_page *page, const ls_view_facts *f) {
     char value[32], what[64];
     snprintf(value, sizeof value, "%.4f", f->train_loss);
@@ -52,7 +52,7 @@ static void put_finding(ls_page *page, const ls_finding *f) {
     put_cause(page, f);
 }
 
-/* `d`: NULL while the doctor has not looked yet. */
+/* Adds the doctor's verdict. d NULL: not made yet. */
 static void put_doctor(ls_page *page, const ls_view *run, const ls_diagnosis *d) {
     const ls_run_log *log = ls_view_log(run);
     LS_HEADING(page, "What the doctor says");
@@ -97,7 +97,7 @@ static void put_options(ls_page *page, const ls_run_log *log) {
         if (log->options[i].value[0]) ls_page_put(page, "%s\t%s\n", log->options[i].name, log->options[i].value);
 }
 
-/* A member of a small JSON file beside the metrics; "": there is none. */
+/* Reads a text member of a small JSON file beside the metrics; "" if there is none. */
 static void read_member(const char *folder, const char *file, const char *member, char *out, size_t room) {
     ls_path path = ls_path_in(folder, file);
     json_t *root = NULL;
@@ -213,7 +213,7 @@ static void put_differences(ls_page *page, const ls_view *runs, int count) {
     if (!any) LS_TEXT(page, "All options of the runs are the same.");
 }
 
-/* One of several runs: words, and the first cause that the doctor names. */
+/* Adds one of several runs: words, and the first cause that the doctor names. */
 static ls_status put_run(ls_page *page, const ls_view *run) {
     const ls_diagnosis *d;
     ls_view_facts f;

@@ -67,7 +67,7 @@ static ls_status add_place(curve *c, place at) {
     return LS_OK;
 }
 
-/* What is the same from step to step, or told seldom, has nothing to smooth. */
+/* Returns whether the column is smoothed: values that rarely change, or are recorded rarely, are not. */
 static bool smooths(ls_view_column column) {
     return column == LS_VIEW_LOSS || column == LS_VIEW_NORM || column == LS_VIEW_SPEED || column == LS_VIEW_MFU ||
            column == LS_VIEW_STEP_TIME;
@@ -105,7 +105,7 @@ static long long first_ms(const ls_run_log *log) {
     return log->step_count > 0 ? log->steps[0].unix_ms : LS_RUN_NONE;
 }
 
-/* By the clock, with what was between sessions; of runs that did not record it, the time in steps. */
+/* Returns the wall time since the first start, or the time in steps if the run did not record when. */
 static double seconds_of(const ls_run_log *log, long long unix_ms, double trained_s) {
     long long first = first_ms(log);
     return first > 0 && unix_ms >= first ? (double)(unix_ms - first) / 1e3 : trained_s;
@@ -143,7 +143,7 @@ static const ls_run_log_step *step_at(const ls_run_log *log, long long step) {
     return low < log->step_count ? &log->steps[low] : NULL;
 }
 
-/* Where the curve of the loss has the step: exact enough for a drawing. */
+/* Returns the time of a step from the curve of the loss, which is exact enough for a drawing. */
 static double seconds_at(const ls_view_points *p, double step) {
     const curve *c = &p->curve[LS_VIEW_LOSS][0];
     size_t low = 0, high = c->count;

@@ -97,7 +97,7 @@ static void say_how_well(ls_page *page, const ls_view *run, const ls_view_facts 
     ls_page_put(page, ". ");
 }
 
-/* Events alone do not tell that a run went well: the doctor also judges the course of the loss. */
+/* Adds the verdict. Events alone do not prove that a run went well: the doctor also judges the course of the loss. */
 static void say_verdict(ls_page *page, const ls_diagnosis *d, bool any_event) {
     if (d && d->cause_count > 0)
         ls_page_put(page, "%s The doctor says: \1%s\2.", any_event ? "." : "no event was recorded.",
