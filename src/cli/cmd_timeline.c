@@ -236,7 +236,7 @@ static void print_lanes(const ls_timeline *t) {
 
 static double mean_step_us(const ls_timeline *t) { return mean(t, 0, t->workers).end_us; }
 
-/* Prints the time of kernels by kind, per worker if there are several. */
+/* Prints launches and time of kernels by kind, as means of the workers. */
 static void print_kinds(const ls_timeline *t) {
     printf("\n%-22s %10s %10s %9s\n", "kind", "launches", "ms", "of step");
     for (ls_kernel_kind kind = 0; kind < LS_KERNEL_KINDS; kind++)

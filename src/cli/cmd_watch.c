@@ -19,8 +19,8 @@ static void print_link_json(const char *link) {
     (void)fflush(stdout);
 }
 
-/* Splits the list, which the paths point into. Fails for a path whose parent does not exist, a typing error: a run may
- * begin later, but only in a folder that is there. */
+/* Splits the list, which the paths point into. A folder must exist, although its runs may begin later: a missing one is
+ * probably a typing error. */
 static ls_status list_paths(char *text, const char **paths, int *count) {
     char *save = NULL;
     for (char *at = strtok_r(text, "\n", &save); at; at = strtok_r(NULL, "\n", &save)) {

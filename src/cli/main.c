@@ -30,7 +30,7 @@ static ls_status catch_failed_writes(void) {
 }
 
 /* Opens /dev/null for each closed standard stream, or else the next file opened would take its place and be
- * overwritten. The one for output is read-only, so that writing still fails. */
+ * overwritten. It is opened in the wrong direction, so that using the stream still fails. */
 static ls_status fill_standard_streams(void) {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
         if (fcntl(fd, F_GETFD) >= 0) continue;

@@ -8,7 +8,8 @@
 #include "base/memory.h"
 #include "plan/cost/cost_case.h"
 
-/* Returns the task with half the bandwidth of the links between nodes or sites, which other jobs may share. */
+/* Returns the task with half the bandwidth of the links that other jobs may share: between nodes and sites, or inside a
+ * single node. Fills out->link and out->where. */
 static ls_plan_task with_slow_links(const ls_plan_task *task, ls_plan_sensitivity *out) {
     ls_plan_task slow = *task;
     ls_cluster *cluster = &slow.cluster;

@@ -40,7 +40,7 @@ static ls_chart_line *add_line(sheet *s, const ls_order_way *way) {
     return &s->line[i];
 }
 
-/* Raises y to the distance from the base, if that is larger. */
+/* Raises y, by step, to the distance of the losses from their base. */
 static void add_distance(const ls_order_case *c, const ls_order_result *r, double *y) {
     const double *base = c->result[r->way.base].loss;
     for (int64_t k = 0; k < c->steps; k++) {

@@ -4,7 +4,7 @@
 
 #include "lab/verify/sum_order.h"
 
-/* Writes an SVG file with |loss − loss of the first case| over the steps for every case, whole or not at all. */
+/* Writes an SVG file: for every case |loss − loss of its base| over the steps. */
 ls_status ls_order_draw(const ls_order_case *cases, int count, const char *path);
 
 #endif

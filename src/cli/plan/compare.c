@@ -114,7 +114,7 @@ static double kind_seconds(const answer *a, ls_time_kind kind) {
 
 static double share(const answer *a, ls_time_kind kind) { return kind_seconds(a, kind) / number(a->best, "seconds"); }
 
-/* Returns the kind of time in which the cost of a knob shows. */
+/* Returns the kind of time in which the cost of a knob shows; LS_TIME_KINDS: none in particular. */
 static ls_time_kind kind_of(const char *member) {
     return strcmp(member, "recompute") == 0 ? LS_TIME_RECOMPUTE
            : strcmp(member, "tp") == 0      ? LS_TIME_TP

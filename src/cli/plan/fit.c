@@ -143,7 +143,7 @@ static const char *chip_of(const ls_row *row) { return row->task.cluster.site[0]
 
 static const char *group_of(const ls_row *row) { return *row->group ? row->group : row->source; }
 
-/* Returns whether the row is the first one of its line in the table. */
+/* Returns whether no earlier row that was used has the same chip and, by `with_type`, type or group. */
 static bool is_first(const ls_rows *rows, const ls_fit *fit, size_t i, bool with_type) {
     const ls_row *row = &rows->row[i];
     for (size_t k = 0; k < i; k++) {

@@ -18,7 +18,7 @@ static bool is_recovery(const ls_run_log_start *start) { return start->restart >
 /* Returns the first step of the new workers. */
 static long long first_of(const ls_run_log_start *start) { return start->step + start->taken; }
 
-/* Returns whether a recovery disturbed the time of the step: new workers made it, or it was lost and repeated. */
+/* Returns whether a recovery disturbed the time of the step: new workers began with it, or came right after it. */
 static bool is_disturbed(const ls_run_log *run, long long step) {
     for (size_t i = 0; i < run->start_count; i++) {
         long long first = first_of(&run->starts[i]);

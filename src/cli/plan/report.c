@@ -12,7 +12,7 @@
 
 enum { BAR_MAX = 40, RUNNERS = 5, MISFITS = 3, CHANGES = 3, LOSSES = 4, TEXT_MAX = 256 };
 
-/* Prints a part of a whole with its share as a bar; nothing if it is too small. */
+/* Prints a part of a whole with its share as a bar; nothing for 0. */
 static void print_part(const char *label, double value, double share) {
     int full = (int)(share * BAR_MAX + .5);
     if (value <= 0) return;
@@ -42,7 +42,7 @@ static void print_site(const ls_site *site) {
         printf(" in one node (%s)", site->inside.name);
 }
 
-/* Asks the user to check the links if slow Ethernet is assumed for each chip, because the answer depends on it. */
+/* If slow Ethernet is assumed for each chip, says how to write a shared one, because the answer depends on it. */
 static void print_adapters(const ls_site *site) {
     const ls_link *link = &site->between;
     if (site->chips <= site->node || site->node == 1 || link->shared_by > 0 || link->bandwidth > LS_SLOW_LINK) return;
@@ -119,7 +119,7 @@ static void print_times(const ls_prediction *p) {
                LS_TIME(p->link_dp), LS_TIME(p->hidden_dp));
 }
 
-/* Prints what offloading optimizer state to the host takes, per chip. */
+/* Prints the host memory of offloaded optimizer state, per chip. */
 static void print_host(const ls_plan_answer *a) {
     const ls_knobs *l = &a->best->layout;
     double shards = l->zero >= 1 ? l->zero == 3 && l->shard_group > 0 ? l->shard_group : l->dp * l->context : 1;

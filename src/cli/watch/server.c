@@ -138,7 +138,7 @@ static bool make_section(const ls_page *page, int i, char id[LS_PAGE_ID_MAX], ch
     return false;
 }
 
-/* Makes the table of the runs, which the caller frees; returns false if there is none. */
+/* Makes the table of the runs, which the caller frees; returns false if there are fewer than two, or on failure. */
 static bool make_table(const server *s, const ls_live_query *query, char **text, size_t *bytes) {
     *text = NULL;
     if (ls_shelf_count(s->shelf) < 2) return false;
@@ -390,8 +390,8 @@ static enum MHD_Result let_in(server *s, struct MHD_Connection *c) {
     return result;
 }
 
-/* Accepts the token in the query, in the cookie, or as Authorization: Bearer, which programs that scrape /metrics
- * send. */
+/* Accepts the token in the cookie or as Authorization: Bearer, which programs that scrape /metrics send; anything if no
+ * token is needed. */
 static bool has_token(const server *s, struct MHD_Connection *c) {
     const char *bearer = header(c, "Authorization");
     if (!s->token[0]) return true;

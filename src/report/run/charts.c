@@ -94,7 +94,7 @@ static ls_status add_smooth(sheet *s, const ls_view *run, ls_view_column column,
     return add_run_curve(s, run, column, smooth, o->x, series, name, false);
 }
 
-/* Adds marks for events, if there is one run. */
+/* Adds marks for events and restarts of the only run. */
 static void add_marks(sheet *s, const ls_view *run, ls_view_x x) {
     static const char letters[LS_EVENT_KINDS] = {'o', 'f', 'n', 'u', 'r', 's', 'a', 'x'};
     const ls_run_log *log = ls_view_log(run);
