@@ -1,4 +1,4 @@
-/* policy.h: the mixed-precision policy: which tensors have which type (docs/explain/precision.md). Part of the
+/* policy.h: the mixed-precision policy: which tensors have which type (docs/reference/precision.md). Part of the
  * identity.
  *
  *     type `act`   operands and results of matmuls: weights as matmuls read them, activations, their gradients

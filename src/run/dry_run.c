@@ -1,4 +1,4 @@
-/* dry_run.c: measures every worker of a layout, and lists the types of a run; docs/explain/precision.md has those at
+/* dry_run.c: measures every worker of a layout, and lists the types of a run; docs/reference/precision.md has those at
  * length. */
 #include "run/dry_run.h"
 
