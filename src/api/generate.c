@@ -96,7 +96,7 @@ static ls_status take_token(void *ctx, int32_t id, bool *stop) {
     ls_status status = LS_OK;
     if (id < 0)
         return ls_agree(w->world, ls_fail(LS_ERR_FAILED,
-                                          "the model's output behind token %zu of the text is not finite (NaN or "
+                                          "the model's output after token %zu of the text is not finite (NaN or "
                                           "infinity): its weights are ruined; use an earlier checkpoint",
                                           w->prompt_tokens + (size_t)w->tokens));
     w->tokens++;

@@ -261,7 +261,7 @@ ls_status ls_options_blame(const ls_options *options, ls_option_id id, ls_status
 ls_status ls_options_put(ls_options *options, ls_option_id id, const char *text, ls_option_origin origin, int line) {
     value given = {0};
     ls_option_source source = {.origin = origin, .line = line, .text = strdup(text)};
-    if (!source.text) return ls_fail_errno(LS_ERR_RESOURCE, "no memory for the value of --%s", table[id].name);
+    if (!source.text) return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for the value of --%s", table[id].name);
     ls_status status = parse_value(&table[id], source.text, &given);
     if (status != LS_OK && table[id].kind == LS_OPTION_CHOICE) /* those that this command takes */
         status = ls_value_parse_choice(source.text, ls_option_words_of(id, options->command).choices, &given.choice);

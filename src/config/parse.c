@@ -153,7 +153,7 @@ static ls_status join_flag(ls_options *options, const flag *given) {
     char *text, joint = ls_option_info_get(given->id)->joint;
     if (!*given->text) return ls_options_put(options, given->id, given->text, LS_ORIGIN_FLAG, 0);
     if (asprintf(&text, "%s%c%s", before, joint ? joint : ',', given->text) < 0)
-        return ls_fail(LS_ERR_RESOURCE, "no memory for the values of --%s", ls_option_info_get(given->id)->name);
+        return ls_fail(LS_ERR_RESOURCE, "out of memory for the values of --%s", ls_option_info_get(given->id)->name);
     ls_status status = ls_options_put(options, given->id, text, LS_ORIGIN_FLAG, 0);
     free(text);
     return status;

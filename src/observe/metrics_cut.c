@@ -165,7 +165,8 @@ static ls_status open_aside(cutter *c) {
         if (fd < 0 && errno != EEXIST) break;
     }
     c->aside = fd >= 0 ? fdopen(fd, "w") : NULL;
-    return c->aside ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot set damaged lines of %.*s aside", SHOWN, c->path);
+    return c->aside ? LS_OK
+                    : ls_fail_errno(LS_ERR_FAILED, "cannot move damaged lines of %.*s to another file", SHOWN, c->path);
 }
 
 static ls_status open_sound(cutter *c) {
@@ -184,7 +185,7 @@ static void put_line(const line *l, bool with_newline, FILE *out) {
 
 static ls_status force_to_disk(const cutter *c, FILE *file) {
     if (!file || (fflush(file) == 0 && !ferror(file) && (fsync(fileno(file)) == 0 || errno == EINVAL))) return LS_OK;
-    return ls_fail_errno(LS_ERR_FAILED, "cannot set damaged lines of %.*s aside", SHOWN, c->path);
+    return ls_fail_errno(LS_ERR_FAILED, "cannot move damaged lines of %.*s to another file", SHOWN, c->path);
 }
 
 /* Reads the file again and copies each line to c->aside or c->sound. */

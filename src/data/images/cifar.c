@@ -39,7 +39,7 @@ ls_status ls_images_open_cifar(ls_images *images, char *const *paths, size_t cou
         total += pieces[i].count;
     }
     images->labels = malloc((size_t)total * sizeof *images->labels);
-    if (!images->labels) return ls_fail(LS_ERR_RESOURCE, "no memory for %" PRIu64 " labels", total);
+    if (!images->labels) return ls_fail(LS_ERR_RESOURCE, "out of memory for %" PRIu64 " labels", total);
     for (size_t i = 0; i < count; i++)
         for (uint64_t k = 0; k < pieces[i].count; k++) images->labels[at++] = pieces[i].map.data[k * LS_CIFAR_RECORD];
     images->about = (ls_images_about){.format = "CIFAR-10",

@@ -177,7 +177,7 @@ static ls_status create_drawings(const ls_drawing_spec *spec, uint64_t count, ls
     }
     if (!drawings || !drawings->pixels || !drawings->states) {
         ls_drawings_destroy(drawings);
-        return ls_fail(LS_ERR_RESOURCE, "no memory for %" PRIu64 " drawings of %zu bytes", count, bytes);
+        return ls_fail(LS_ERR_RESOURCE, "out of memory for %" PRIu64 " drawings of %zu bytes", count, bytes);
     }
     *out = drawings;
     return LS_OK;

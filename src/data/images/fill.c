@@ -193,7 +193,7 @@ static ls_status fill_guarded(void *ctx) { return fill_all(ctx, NULL); }
 /* Fills the batch from the caller's own data, without a guard, because no file is mapped. */
 static ls_status fill_own(const reading *r) {
     uint8_t *own = malloc(image_bytes(&r->images->about));
-    ls_status status = own ? fill_all(r, own) : ls_fail(LS_ERR_RESOURCE, "no memory for an image");
+    ls_status status = own ? fill_all(r, own) : ls_fail(LS_ERR_RESOURCE, "out of memory for an image");
     free(own);
     return status;
 }

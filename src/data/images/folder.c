@@ -71,7 +71,7 @@ static ls_status add_class(picture_list *list, const char *name) {
     char **classes = realloc(list->classes, (list->class_count + 1) * sizeof *classes);
     if (classes) list->classes = classes;
     char *copy = classes ? strdup(name) : NULL;
-    if (!copy) return ls_fail(LS_ERR_RESOURCE, "no memory for the names of classes");
+    if (!copy) return ls_fail(LS_ERR_RESOURCE, "out of memory for the names of classes");
     list->classes[list->class_count++] = copy;
     return LS_OK;
 }
@@ -104,7 +104,7 @@ static ls_status add_entry(picture_list *list, const char *path, int32_t label, 
     picture_entry *entries = ls_list_grow(list->entries, list->count, &list->capacity, sizeof *entries);
     if (entries) list->entries = entries;
     char *copy = entries ? strdup(path) : NULL;
-    if (!copy) return ls_fail(LS_ERR_RESOURCE, "no memory for the names of pictures");
+    if (!copy) return ls_fail(LS_ERR_RESOURCE, "out of memory for the names of pictures");
     list->entries[list->count++] = (picture_entry){.path = copy, .label = label, .rank = rank};
     return LS_OK;
 }
@@ -272,7 +272,7 @@ static ls_status load_all(ls_images *images, const picture_list *list, size_t co
     uint8_t *pixels = calloc(count, bytes);
     piece->map = (ls_map){.data = pixels, .bytes = count * bytes};
     images->labels = calloc(count, sizeof *images->labels);
-    if (!pixels || !images->labels) return ls_fail(LS_ERR_RESOURCE, "no memory for %zu pictures", count);
+    if (!pixels || !images->labels) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu pictures", count);
     for (size_t i = 0; i < count; i++) {
         LS_TRY(read_picture(list->entries[i].path, picture, pixels + i * bytes));
         images->labels[i] = list->entries[i].label;

@@ -56,7 +56,7 @@ static ls_status open_expanded(const char *path, ls_map *out) {
 
 static ls_status copy_labels(ls_images *images, const char *path, const ls_idx *idx, uint32_t classes) {
     images->labels = malloc(idx->size[0] * sizeof *images->labels);
-    if (!images->labels) return ls_fail(LS_ERR_RESOURCE, "no memory for %" PRIu32 " labels", idx->size[0]);
+    if (!images->labels) return ls_fail(LS_ERR_RESOURCE, "out of memory for %" PRIu32 " labels", idx->size[0]);
     for (uint32_t i = 0; i < idx->size[0]; i++) {
         if (idx->values[i] >= classes)
             return ls_fail(LS_ERR_INPUT,

@@ -13,7 +13,7 @@ enum { FILES_MAX = 64 };
 
 ls_status ls_images_add_pieces(ls_images *images, size_t count, ls_images_piece **out) {
     *out = images->pieces = calloc(count, sizeof *images->pieces);
-    if (!images->pieces) return ls_fail(LS_ERR_RESOURCE, "no memory for %zu files of images", count);
+    if (!images->pieces) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu files of images", count);
     images->piece_count = count;
     return LS_OK;
 }
@@ -25,9 +25,9 @@ ls_status ls_images_name_classes(ls_images *images, uint32_t classes, const char
         char number[16];
         (void)snprintf(number, sizeof number, "%" PRIu32, i);
         images->class_names[i] = strdup(names ? names[i] : number);
-        if (!images->class_names[i]) return ls_fail(LS_ERR_RESOURCE, "no memory for the names of classes");
+        if (!images->class_names[i]) return ls_fail(LS_ERR_RESOURCE, "out of memory for the names of classes");
     }
-    return images->class_names ? LS_OK : ls_fail(LS_ERR_RESOURCE, "no memory for the names of classes");
+    return images->class_names ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for the names of classes");
 }
 
 /* Opens files that are named individually: two of IDX, or any number of CIFAR-10. */
@@ -50,7 +50,7 @@ static ls_status open_files(ls_images *images, const ls_images_options *options,
 static ls_status open_named_files(ls_images *images, const ls_images_options *options) {
     char *paths[FILES_MAX], *rest = strdup(options->source), *memory = rest;
     size_t count = 0;
-    if (!rest) return ls_fail(LS_ERR_RESOURCE, "no memory for the names of files");
+    if (!rest) return ls_fail(LS_ERR_RESOURCE, "out of memory for the names of files");
     while (rest && count < FILES_MAX) paths[count++] = strsep(&rest, ",");
     ls_status status =
         rest ? ls_fail(LS_ERR_INPUT, "'%.*s…' names more than %d files", LS_IMAGES_SHOWN, options->source, FILES_MAX)
@@ -102,7 +102,7 @@ static ls_status check_requests(ls_images_about *about, const ls_images_options 
 static ls_status make_values(ls_images *images) {
     const ls_images_about *about = &images->about;
     images->value = calloc(about->channels, sizeof *images->value);
-    if (!images->value) return ls_fail(LS_ERR_RESOURCE, "no memory for images");
+    if (!images->value) return ls_fail(LS_ERR_RESOURCE, "out of memory for images");
     for (uint32_t c = 0; c < about->channels; c++)
         for (int x = 0; x < 256; x++) images->value[c][x] = (float)((x / 255.0 - about->mean[c]) / about->std[c]);
     return LS_OK;
@@ -132,7 +132,7 @@ static ls_status open_guarded(void *ctx) {
 ls_status ls_images_open(ls_images **out, const ls_images_options *options) {
     ls_images *images = calloc(1, sizeof *images);
     *out = NULL;
-    if (!images) return ls_fail(LS_ERR_RESOURCE, "no memory for images");
+    if (!images) return ls_fail(LS_ERR_RESOURCE, "out of memory for images");
     ls_status status = ls_map_guard(open_guarded, &(opening){.images = images, .options = options});
     if (status == LS_OK) status = check_requests(&images->about, options);
     return finish_images(status, images, out);
@@ -143,7 +143,7 @@ ls_status ls_images_open_source(ls_images **out, const ls_source *source, const 
     if (!source->identity || !*source->identity || !source->image || source->count == 0)
         return ls_fail(LS_ERR_INPUT, "own data for an image model needs an identity, a count and the function image");
     ls_images *images = calloc(1, sizeof *images);
-    if (!images) return ls_fail(LS_ERR_RESOURCE, "no memory for images");
+    if (!images) return ls_fail(LS_ERR_RESOURCE, "out of memory for images");
     images->about = *about;
     images->about.format = "own data";
     images->about.count = source->count;

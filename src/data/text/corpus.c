@@ -58,7 +58,7 @@ static ls_status check_file(const ls_corpus *corpus, ls_token_file *file, bool i
 /* Opens a token file, checks it and appends it to the corpus. `is_cached`: it is of the cache. */
 static ls_status add_file(ls_corpus *corpus, const char *path, bool is_cached, const ls_corpus_options *options) {
     part *parts = ls_list_grow(corpus->parts, corpus->count, &corpus->capacity, sizeof *parts);
-    if (!parts) return ls_fail(LS_ERR_RESOURCE, "no memory for the list of token files");
+    if (!parts) return ls_fail(LS_ERR_RESOURCE, "out of memory for the list of token files");
     corpus->parts = parts;
     part *last = &parts[corpus->count];
     LS_TRY(ls_token_file_open(path, &last->file));
@@ -115,7 +115,7 @@ ls_status ls_corpus_open(const char *list, const ls_corpus_options *options, ls_
     ls_status status;
     bool is_tokens = false;
     ls_corpus *corpus = *out = calloc(1, sizeof *corpus);
-    if (!corpus) return ls_fail(LS_ERR_RESOURCE, "no memory for the list of token files");
+    if (!corpus) return ls_fail(LS_ERR_RESOURCE, "out of memory for the list of token files");
     corpus->text_is_known = true;
     corpus->limit = options->vocab       ? options->vocab
                     : options->tokenizer ? ls_tokenizer_vocab(options->tokenizer)
@@ -141,7 +141,7 @@ ls_status ls_corpus_open_source(const ls_source *source, uint32_t vocab, ls_corp
         return ls_fail(LS_ERR_INPUT,
                        "own data for a language model needs an identity, a count and the function tokens");
     *out = calloc(1, sizeof **out);
-    if (!*out) return ls_fail(LS_ERR_RESOURCE, "no memory for a source of tokens");
+    if (!*out) return ls_fail(LS_ERR_RESOURCE, "out of memory for a source of tokens");
     **out = (ls_corpus){.tokens = source->count, .limit = vocab, .source = source};
     return LS_OK;
 }

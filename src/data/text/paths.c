@@ -41,7 +41,7 @@ static ls_status add_path(ls_paths *paths, const char *name) {
     char **names = ls_list_grow(paths->names, paths->count, &paths->capacity, sizeof *names);
     if (names) paths->names = names;
     char *copy = names ? strdup(name) : NULL;
-    if (!copy) return ls_fail(LS_ERR_RESOURCE, "no memory for the names of files");
+    if (!copy) return ls_fail(LS_ERR_RESOURCE, "out of memory for the names of files");
     paths->names[paths->count++] = copy;
     return LS_OK;
 }
@@ -85,7 +85,7 @@ static ls_status add_matches(ls_paths *paths, const char *pattern, bool *any) {
     ls_status status = LS_OK;
     int rc = glob(pattern, GLOB_ERR, NULL, &found);
     *any = rc == 0;
-    if (rc == GLOB_NOSPACE) return ls_fail(LS_ERR_RESOURCE, "no memory for the names of files");
+    if (rc == GLOB_NOSPACE) return ls_fail(LS_ERR_RESOURCE, "out of memory for the names of files");
     if (rc != 0) return LS_OK;
     for (size_t i = 0; status == LS_OK && i < found.gl_pathc; i++) {
         struct stat about;

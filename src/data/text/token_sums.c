@@ -43,7 +43,7 @@ ls_status ls_token_sum_list_add(ls_token_sum_list *list, const void *data, size_
     while (bytes) {
         size_t piece = bytes < LS_TOKEN_PIECE_BYTES ? bytes : LS_TOKEN_PIECE_BYTES;
         uint64_t *sums = ls_list_grow(list->sums, list->count, &list->capacity, sizeof *sums);
-        if (!sums) return ls_fail(LS_ERR_RESOURCE, "no memory for the checksums of tokens");
+        if (!sums) return ls_fail(LS_ERR_RESOURCE, "out of memory for the checksums of tokens");
         list->sums = sums;
         list->sums[list->count++] = XXH3_64bits(at, piece);
         at += piece;
@@ -119,7 +119,7 @@ static ls_status check_sums_file(const char *path, const uint8_t *data, size_t b
     memcpy(&piece, data + PIECE_AT, sizeof piece);
     memcpy(&count, data + COUNT_AT, sizeof count);
     if (!ls_hash_equal(ls_hash_bytes(data, bytes - END_BYTES), hash_at(data + bytes - END_BYTES)))
-        return ls_fail(LS_ERR_INPUT, "%.*s is damaged: it does not have its own checksum", SHOWN, path);
+        return ls_fail(LS_ERR_INPUT, "%.*s is damaged: its checksum does not match", SHOWN, path);
     if (version != VERSION || piece != LS_TOKEN_PIECE_BYTES)
         return ls_fail(LS_ERR_INPUT, "%.*s has version %u and pieces of %u bytes; only version %d with %d is known",
                        SHOWN, path, version, piece, VERSION, LS_TOKEN_PIECE_BYTES);
@@ -138,7 +138,7 @@ ls_status ls_token_sums_open(const char *path, uint64_t bytes, ls_hash128 shard,
     ls_token_sums *sums = status == LS_OK ? calloc(1, sizeof *sums) : NULL;
     if (sums) sums->verified = calloc(pieces / FLAGS_PER_WORD + 1, sizeof *sums->verified);
     if (status == LS_OK && (!sums || !sums->verified))
-        status = ls_fail(LS_ERR_RESOURCE, "no memory for the checksums of tokens");
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory for the checksums of tokens");
     if (status != LS_OK) {
         free(sums);
         free(data);

@@ -27,7 +27,7 @@ ls_status ls_bpe_init(ls_bpe *bpe, const ls_vocab *vocab, size_t merges_max, boo
     bpe->words = calloc(WORDS, sizeof *bpe->words);
     if (!bpe->merges || !bpe->words) {
         ls_bpe_fini(bpe);
-        return ls_fail(LS_ERR_RESOURCE, "no memory for %zu merges of the tokenizer", merges_max);
+        return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu merges of the tokenizer", merges_max);
     }
     for (size_t i = 0; i < bpe->merges_capacity; i++) bpe->merges[i].left = -1;
     for (int byte = 0; byte < 256; byte++) {

@@ -24,10 +24,10 @@ ls_status ls_tokens_reserve(ls_tokens *tokens, size_t more) {
     size_t need = tokens->count + more,
            capacity = tokens->capacity < 1024 ? 1024 : tokens->capacity + tokens->capacity / 2;
     if (need < more || need > SIZE_MAX / sizeof *tokens->ids / 2)
-        return ls_fail(LS_ERR_RESOURCE, "no memory for so many tokens");
+        return ls_fail(LS_ERR_RESOURCE, "out of memory for so many tokens");
     if (capacity < need) capacity = need;
     int32_t *ids = realloc(tokens->ids, capacity * sizeof *ids);
-    if (!ids) return ls_fail(LS_ERR_RESOURCE, "no memory for %zu tokens", capacity);
+    if (!ids) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu tokens", capacity);
     tokens->ids = ids;
     tokens->capacity = capacity;
     return LS_OK;

@@ -79,7 +79,7 @@ ls_status ls_tokenizer_load_added(ls_tokenizer *tokenizer, const ls_added_token 
     if (tokens) added->tokens = tokens;
     ls_added_token copy = *token;
     copy.text = tokens ? strndup(token->text, token->bytes) : NULL;
-    if (!copy.text) return ls_fail(LS_ERR_RESOURCE, "no memory for the added tokens");
+    if (!copy.text) return ls_fail(LS_ERR_RESOURCE, "out of memory for the added tokens");
     added->tokens[added->count++] = copy;
     return ls_vocab_put(&tokenizer->vocab, token->id, token->text, token->bytes, false);
 }

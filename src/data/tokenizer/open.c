@@ -17,7 +17,7 @@ static ls_status create_tokenizer(const char *name, ls_tokenizer **out) {
     if (!tokenizer || !tokenizer->name) {
         ls_tokenizer_close(tokenizer);
         *out = NULL;
-        return ls_fail(LS_ERR_RESOURCE, "no memory for the tokenizer '%.*s'", SHOWN, name);
+        return ls_fail(LS_ERR_RESOURCE, "out of memory for the tokenizer '%.*s'", SHOWN, name);
     }
     tokenizer->eot = tokenizer->bos = -1;
     return LS_OK;
@@ -147,7 +147,7 @@ static ls_path path_beside(const char *path, bool is_folder, const char *name) {
 static ls_status note_file(ls_tokenizer *tokenizer, const char *path) {
     if (tokenizer->file_count == LS_TOKENIZER_FILES_MAX || !ls_file_exists(path)) return LS_OK;
     char *copy = strdup(path);
-    if (!copy) return ls_fail(LS_ERR_RESOURCE, "no memory for the names of the tokenizer's files");
+    if (!copy) return ls_fail(LS_ERR_RESOURCE, "out of memory for the names of the tokenizer's files");
     tokenizer->files[tokenizer->file_count++] = copy;
     return LS_OK;
 }

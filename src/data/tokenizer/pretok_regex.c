@@ -21,7 +21,7 @@ ls_status ls_regex_create(const char *name, const char *pattern, bool is_plain, 
     uint32_t flags = PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | (is_plain ? PCRE2_LITERAL : 0);
     if (is_plain) flags &= ~(uint32_t)(PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C); /* not allowed beside LITERAL */
     ls_regex *regex = *out = calloc(1, sizeof *regex);
-    if (!regex) return ls_fail_errno(LS_ERR_RESOURCE, "no memory for the regular expression of %s", name);
+    if (!regex) return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for the regular expression of %s", name);
     regex->code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, flags, &error, &offset, NULL);
     if (regex->code) regex->match = pcre2_match_data_create(1, NULL);
     if (!regex->match) {
@@ -30,7 +30,7 @@ ls_status ls_regex_create(const char *name, const char *pattern, bool is_plain, 
         pcre2_get_error_message(error, reason, sizeof reason);
         ls_regex_destroy(regex);
         *out = NULL;
-        if (!is_wrong) return ls_fail(LS_ERR_RESOURCE, "no memory for the regular expression of %s", name);
+        if (!is_wrong) return ls_fail(LS_ERR_RESOURCE, "out of memory for the regular expression of %s", name);
         return ls_fail(LS_ERR_INPUT, "%s: the regular expression '%.80s' cannot be used: %s, at character %zu", name,
                        pattern, (const char *)reason, offset);
     }

@@ -42,7 +42,7 @@ ls_status ls_tokenizer_decode(const ls_tokenizer *tokenizer, const int32_t *ids,
         total += length;
     }
     char *at = *text = malloc(total + 1);
-    if (!at) return ls_fail(LS_ERR_RESOURCE, "no memory for %zu bytes of decoded text", total);
+    if (!at) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu bytes of decoded text", total);
     for (size_t i = 0; i < count; i++) {
         LS_TRY(ls_tokenizer_token(tokenizer, ids[i], &data, &length));
         memcpy(at, data, length);

@@ -17,7 +17,7 @@ ls_status ls_scale_record_open(int workers, int64_t steps, ls_scale_record *out)
     out->noise = ls_trial_alloc(1, sizeof *out->noise);
     if (out->step && out->noise) return LS_OK;
     ls_scale_record_close(out);
-    return ls_fail_errno(LS_ERR_RESOURCE, "no memory for a record of %lld steps: use fewer", (long long)steps);
+    return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for a record of %lld steps: use fewer", (long long)steps);
 }
 
 void ls_scale_record_close(ls_scale_record *record) {

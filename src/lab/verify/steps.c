@@ -20,7 +20,7 @@ ls_status ls_verify_record_open(int64_t steps, int params, ls_verify_record *out
     out->weight = ls_trial_alloc(1, hashes_bytes);
     if (out->totals && out->loss && out->grad && out->weight) return LS_OK;
     ls_verify_record_close(out);
-    return ls_fail_errno(LS_ERR_RESOURCE, "no memory for a record of %lld steps: use fewer", (long long)steps);
+    return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for a record of %lld steps: use fewer", (long long)steps);
 }
 
 void ls_verify_record_close(ls_verify_record *record) {

@@ -18,7 +18,7 @@ ls_status ls_order_record_open(int64_t steps, size_t elems, ls_order_record *out
     out->weights = ls_trial_alloc(1, sizeof *out->weights);
     if (out->loss && out->grad && out->weight && out->weights) return LS_OK;
     ls_order_record_close(out);
-    return ls_fail_errno(LS_ERR_RESOURCE, "no memory for a record of %lld steps and %zu elements", (long long)steps,
+    return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for a record of %lld steps and %zu elements", (long long)steps,
                          elems);
 }
 
