@@ -81,6 +81,7 @@ static void add_checkpoints(const char *run, series *s) {
     ls_store_close(store);
 }
 
+/* Reads loss and state hash by step; a step that was not recorded has NaN and "". */
 static ls_status read_series(const char *run, series *s) {
     static ls_run_log log;
     *s = (series){.last = -1};
@@ -211,6 +212,8 @@ static ls_status choose_checkpoint(const ls_store *store, int64_t most, int64_t 
     return LS_OK;
 }
 
+/* Makes the run of the replay in a folder of its own inside the run: links the newest checkpoint up to step `most`,
+ * from which it trains to step `last`. */
 static ls_status prepare_replay(const char *run, int64_t most, int64_t last, replay *r) {
     static const char *const names[] = {"identity.json", "layout.json", "parent.json", "device.json"};
     ls_store *store = NULL;
@@ -256,7 +259,8 @@ static ls_status start_replay(const char *run, replay *r) {
     _exit(127);
 }
 
-static ls_status tell_log(const replay *r, int rc) {
+/* Returns a failure with the exit status and the last line of the replay's log. */
+static ls_status fail_with_log(const replay *r, int rc) {
     char path[PATH_MAX], last[400] = "";
     char *data = NULL;
     size_t bytes = 0;
@@ -296,7 +300,7 @@ static ls_status follow(replay *r, const series *run, verdict *v) {
     ls_cli_progress_end();
     r->child = 0;
     if (asked || (WIFEXITED(rc) && WEXITSTATUS(rc) == 0)) return LS_OK;
-    return tell_log(r, WIFEXITED(rc) ? WEXITSTATUS(rc) : 128 + WTERMSIG(rc));
+    return fail_with_log(r, WIFEXITED(rc) ? WEXITSTATUS(rc) : 128 + WTERMSIG(rc));
 }
 
 /* ---- verdict ----------------------------------------------------------------------------------------------------- */
@@ -343,7 +347,7 @@ static json_t *find_tensors(const char *run, const char *other, long long step, 
     return list;
 }
 
-static bool is_one(const json_t *tensors) {
+static bool are_of_one_parameter(const json_t *tensors) {
     const char *first = json_string_value(json_object_get(json_array_get(tensors, 0), "parameter"));
     for (size_t i = 1; i < json_array_size(tensors); i++)
         if (strcmp(first, json_string_value(json_object_get(json_array_get(tensors, i), "parameter"))) != 0)
@@ -351,6 +355,7 @@ static bool is_one(const json_t *tensors) {
     return true;
 }
 
+/* Prints the tensors that differ, at most TENSORS_SHOWN; `all`: how many were compared. */
 static void print_tensors(const json_t *tensors, size_t all) {
     size_t count = json_array_size(tensors);
     printf("tensors that differ: %zu of %zu\n", count, all);
@@ -363,7 +368,7 @@ static void print_tensors(const json_t *tensors, size_t all) {
         putchar('\n');
     }
     if (count > TENSORS_SHOWN) printf("  …\n");
-    puts(is_one(tensors)
+    puts(are_of_one_parameter(tensors)
              ? "only one parameter differs: its memory was corrupted, or its update was wrong"
              : "several parameters differ: the gradient of that step was wrong, or the weights it was computed from");
 }
@@ -414,7 +419,7 @@ static void warn_damaged(const char *run, const series *s) {
                     run, s->damaged, s->damaged == 1 ? "" : "s");
 }
 
-static ls_status report(const ls_options *options, const char *other, const series *run, const verdict *v) {
+static ls_status report_verdict(const ls_options *options, const char *other, const series *run, const verdict *v) {
     LS_TRY(check_something_was_compared(options, run, v));
     size_t all = 0;
     json_t *tensors = v->differs >= 0 && !v->by_loss ? find_tensors(options->run, other, v->differs, &all) : NULL;
@@ -439,16 +444,16 @@ static ls_status fail_on_difference(const verdict *v) {
     return ls_fail(LS_ERR_FAILED, "step %lld was computed wrongly; continue from a checkpoint before it", v->differs);
 }
 
-static ls_status with_run(const ls_options *options, const series *run, verdict *v) {
+static ls_status compare_with_run(const ls_options *options, const series *run, verdict *v) {
     series other;
     LS_TRY(read_series(options->against, &other));
     warn_damaged(options->against, &other);
     compare_recorded_steps(run, &other, v);
     free_series(&other);
-    return report(options, options->against, run, v);
+    return report_verdict(options, options->against, run, v);
 }
 
-static ls_status with_replay(const ls_options *options, const series *run, verdict *v) {
+static ls_status compare_with_replay(const ls_options *options, const series *run, verdict *v) {
     replay r = {.child = 0};
     char path[PATH_MAX];
     if (!realpath(options->run, path)) return ls_fail_errno(LS_ERR_INPUT, "cannot find %s", options->run);
@@ -461,7 +466,7 @@ static ls_status with_replay(const ls_options *options, const series *run, verdi
         kill(r.child, SIGKILL);
         (void)waitpid(r.child, NULL, 0);
     }
-    if (status == LS_OK) status = report(options, r.run, run, v);
+    if (status == LS_OK) status = report_verdict(options, r.run, run, v);
     ls_status removed = r.folder[0] ? ls_folder_remove(r.folder) : LS_OK;
     return status == LS_OK ? removed : status;
 }
@@ -472,7 +477,7 @@ ls_status ls_cmd_bisect(const ls_options *options) {
     if (!options->run) return ls_fail(LS_ERR_INPUT, "bisect needs a run directory: lockstep bisect RUN");
     LS_TRY(read_series(options->run, &run));
     warn_damaged(options->run, &run);
-    ls_status status = options->against ? with_run(options, &run, &v) : with_replay(options, &run, &v);
+    ls_status status = options->against ? compare_with_run(options, &run, &v) : compare_with_replay(options, &run, &v);
     free_series(&run);
     return status == LS_OK ? fail_on_difference(&v) : status;
 }

@@ -9,7 +9,7 @@
 #include "cli/doctor/times.h"
 
 /* Adds the layout that the planner finds as advice to the first cause of time that another layout may cure. */
-static void price(const char *path, ls_diagnosis *d) {
+static void add_layout_advice(const char *path, ls_diagnosis *d) {
     const ls_utilisation *u = &d->use;
     double steps = 1 - u->share[LS_USE_CHECKPOINTS] - u->share[LS_USE_EVALUATION], ms = u->step_ms / steps;
     ls_step_parts parts = {.workers = u->workers,
@@ -29,10 +29,10 @@ static void price(const char *path, ls_diagnosis *d) {
     }
 }
 
-static ls_status diagnose(const ls_options *options, const ls_run_log *run) {
+static ls_status diagnose_and_print(const ls_options *options, const ls_run_log *run) {
     static ls_diagnosis diagnosis;
     ls_status status = ls_diagnose(run, &diagnosis);
-    if (status == LS_OK) price(options->run, &diagnosis);
+    if (status == LS_OK) add_layout_advice(options->run, &diagnosis);
     if (status == LS_OK && options->json)
         status = ls_doctor_print_json(options->run, run, &diagnosis);
     else if (status == LS_OK)
@@ -69,8 +69,8 @@ ls_status ls_cmd_doctor(const ls_options *options) {
         return ls_options_fail(options, LS_OPT_against, "two runs are compared as a whole: leave out --show numerics");
     if (options->against) return compare_two_runs(options);
     LS_TRY(ls_run_log_open(options->run, &run));
-    ls_status status =
-        numerics ? ls_doctor_print_numerics(options->run, &run, options->step, options->json) : diagnose(options, &run);
+    ls_status status = numerics ? ls_doctor_print_numerics(options->run, &run, options->step, options->json)
+                                : diagnose_and_print(options, &run);
     ls_run_log_free(&run);
     return status;
 }

@@ -72,7 +72,7 @@ static const char *number_text(double value, char text[NUMBER_MAX]) {
     return text;
 }
 
-static bool is_told(const ls_series_column *column, const ls_run_log *log, size_t i) {
+static bool is_recorded(const ls_series_column *column, const ls_run_log *log, size_t i) {
     return !isnan(column->get(log, i)) || (column->is_told && column->is_told(log, i));
 }
 
@@ -86,7 +86,7 @@ static void print_step_row(const table *t, long long step, const size_t *at_step
         const ls_series_column *column = t->columns[c];
         const size_t *at = column->of_validation ? at_validation : at_step;
         putchar(',');
-        if (at && is_told(column, t->log, *at)) fputs(number_text(column->get(t->log, *at), text), stdout);
+        if (at && is_recorded(column, t->log, *at)) fputs(number_text(column->get(t->log, *at), text), stdout);
     }
     putchar('\n');
 }
@@ -116,6 +116,7 @@ static void print_csv(const table *t) {
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
+/* Prints NaN and infinities as texts, as metrics.jsonl does. */
 static void print_json_number(double value) {
     char text[NUMBER_MAX];
     if (isfinite(value))
@@ -124,6 +125,7 @@ static void print_json_number(double value) {
         printf("\"%s\"", number_text(value, text));
 }
 
+/* Shows every --every-th step, and the last row. */
 static bool is_shown(const table *t, long long step, size_t i, size_t count) {
     return step % t->every == 0 || i + 1 == count;
 }
@@ -145,7 +147,7 @@ static void print_json_lists(const table *t, bool of_validation) {
             before = ",";
             if (!column)
                 printf("%lld", step);
-            else if (is_told(column, log, i))
+            else if (is_recorded(column, log, i))
                 print_json_number(column->get(log, i));
             else
                 printf("null");

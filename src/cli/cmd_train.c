@@ -66,8 +66,6 @@ static ls_status train(ls_run *run, void *arg) {
     return is_first ? end_output() : LS_OK;
 }
 
-/* ---- the live page ----------------------------------------------------------------------------------------------- */
-
 /* A page that has not ended by then, as one that is stopped, is killed: nothing is lost with it. */
 static const double PAGE_S = 5;
 

@@ -151,8 +151,6 @@ ls_status ls_cli_request_read(ls_cli_request *request, int argc, char *const arg
     return LS_OK;
 }
 
-/* ---- answers ----------------------------------------------------------------------------------------------------- */
-
 /* Returns whether `out` is a terminal and NO_COLOR is not set (no-color.org). */
 static bool wants_colour(FILE *out) {
     const char *no = getenv("NO_COLOR"), *term = getenv("TERM");

@@ -78,8 +78,6 @@ void ls_cli_progress_probe(void *ctx, const char *what) {
         ls_cli_progress_end();
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------------------------- */
-
 ls_cli_text ls_cli_bytes(uint64_t bytes) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     double value = (double)bytes;

@@ -82,7 +82,7 @@ static ls_plan_task scaled_task(const ls_plan_answer *a) {
     return task;
 }
 
-static ls_status explain(ls_plan_answer *a) {
+static ls_status explain_best(ls_plan_answer *a) {
     const ls_plan_question *q = a->question;
     ls_plan_task scaled = scaled_task(a);
     long long most = (long long)SCALING_FACTOR * ls_cluster_chips(&scaled.cluster);
@@ -117,8 +117,6 @@ static ls_status weigh_sizes(ls_plan_answer *a) {
     return ls_plan_search(&a->task, request, &a->found);
 }
 
-/* ---- where nothing fits ------------------------------------------------------------------------------------------ */
-
 /* Node by node as far as that, then twice as many each time. */
 enum { NODES_TRIED = 32 };
 
@@ -152,6 +150,7 @@ static ls_status offloaded(const ls_plan_question *q, ls_plan_remedy *out) {
     return best_of(&with, &q->task, &out->is_offloaded, &out->offloaded);
 }
 
+/* Returns the next larger number of chips to try: doubled up to a node, then more nodes, then doubled again. */
 static long long next_size(const ls_site *site, long long chips) {
     long long node = site->node;
     if (chips < node) return 2 * chips < node ? 2 * chips : node;
@@ -215,5 +214,5 @@ ls_status ls_plan_answer_find(const ls_plan_question *question, ls_plan_answer *
     }
     LS_TRY(weigh_sizes(out));
     out->best = &out->found.fits[0];
-    return explain(out);
+    return explain_best(out);
 }

@@ -21,12 +21,13 @@ ls_course ls_course_of(double work_seconds, double mtbf_seconds, double checkpoi
     return c;
 }
 
-static double share_left(const ls_mending *m, double lost_seconds, double mtbf_seconds) {
+/* Returns the goodput if each failure loses `lost_seconds`; 0: nothing is left. */
+static double goodput_after(const ls_mending *m, double lost_seconds, double mtbf_seconds) {
     return lost_seconds < mtbf_seconds ? (1 - lost_seconds / mtbf_seconds) / (1 + m->save_share) : 0;
 }
 
 void ls_mending_goodput(const ls_mending *m, double mtbf_seconds, double *aside, double *whole) {
     double lost = m->seen_seconds + m->restart_seconds + m->slower_seconds;
-    *aside = share_left(m, lost, mtbf_seconds);
-    *whole = share_left(m, lost + m->again_share * m->step_seconds / 2, mtbf_seconds);
+    *aside = goodput_after(m, lost, mtbf_seconds);
+    *whole = goodput_after(m, lost + m->again_share * m->step_seconds / 2, mtbf_seconds);
 }

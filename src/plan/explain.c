@@ -166,7 +166,8 @@ static double rate_of(const ls_plan_task *task, const ls_plan_choice *choice) {
     return seconds > 0 ? (double)task->global_batch * (double)task->seq / seconds : 0;
 }
 
-static ls_status hold(const ls_plan_task *task, const ls_plan_choice *choice, ls_plan_choice *out) {
+/* Predicts the given layout with dp scaled to the task's chips; seconds 0: impossible, or it does not fit. */
+static ls_status predict_held(const ls_plan_task *task, const ls_plan_choice *choice, ls_plan_choice *out) {
     int chips = ls_cluster_chips(&task->cluster), row = ls_plan_chips(&choice->layout) / choice->layout.dp;
     memset(out, 0, sizeof *out);
     if (chips % row != 0) return LS_OK;
@@ -198,7 +199,7 @@ ls_status ls_plan_scaling(const ls_plan_task *task, const ls_layout_request *req
         *point = (ls_plan_point){.chips = sizes[i]};
         if (!ls_plan_resize(&usable, sizes[i], strong, &resized)) continue;
         LS_TRY(choose_fastest(&resized, request, &point->best));
-        LS_TRY(hold(&resized, choice, &point->held));
+        LS_TRY(predict_held(&resized, choice, &point->held));
         /* The search gives up a little to be simpler, and divides the batch evenly where that is possible: where the
          * layout held is faster, it is what one would choose. */
         double held = point->held.prediction.seconds;

@@ -39,6 +39,7 @@ __attribute__((format(printf, 6, 7))) static ls_status consider(changes *all, co
 
 /* ---- knobs ------------------------------------------------------------------------------------------------------- */
 
+/* Tries the next larger and the next smaller micro-batch that divide a replica's batch. */
 static ls_status try_micro(changes *all) {
     const ls_knobs *l = &all->from->layout;
     size_t share = all->task->global_batch / (size_t)l->dp;

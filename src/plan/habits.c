@@ -1,7 +1,8 @@
 /* habits.c: repeats the search with one convention of the training framework changed. */
 #include "plan/habits.h"
 
-static bool matters(double now, double then) {
+/* Compares two best times; 0 means that nothing fits. */
+static bool is_different(double now, double then) {
     if ((now > 0) != (then > 0)) return true;
     return now > 0 && (then < now * (1 - LS_PLAN_HABIT_MATTERS) || then > now * (1 + LS_PLAN_HABIT_MATTERS));
 }
@@ -11,7 +12,7 @@ static ls_status try_habit(const ls_plan_task *task, const ls_layout_request *re
     ls_plan_habit *habit = &out[*count];
     habit->what = what;
     LS_TRY(ls_plan_fastest(task, request, 0, &habit->best));
-    *count += matters(seconds, habit->best.prediction.seconds);
+    *count += is_different(seconds, habit->best.prediction.seconds);
     return LS_OK;
 }
 

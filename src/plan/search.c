@@ -74,6 +74,7 @@ static int by_lack(const void *left, const void *right) {
     return by ? by : by_order(a, b);
 }
 
+/* Returns whether two layouts compete for one place among those kept. */
 static bool same_kind(const ls_knobs *a, const ls_knobs *b) {
     return a->dp == b->dp && a->tp == b->tp && a->pp == b->pp && a->zero == b->zero && a->recompute == b->recompute &&
            a->stages_across == b->stages_across && a->context == b->context &&
@@ -86,19 +87,19 @@ static int find_kind(const ls_plan_choice *list, int count, const ls_knobs *layo
     return -1;
 }
 
-static bool better(const ls_prediction *a, const ls_prediction *b) {
+static bool is_better(const ls_prediction *a, const ls_prediction *b) {
     return a->seconds < b->seconds || (a->seconds <= b->seconds && a->memory_bytes < b->memory_bytes);
 }
 
 /* Inserts the choice in order, if it is good enough; `same`: where its kind is kept now, or −1. */
 static void keep(ls_plan_found *out, const ls_plan_choice *choice, int same) {
     if (same >= 0) {
-        if (!better(&choice->prediction, &out->fits[same].prediction)) return;
+        if (!is_better(&choice->prediction, &out->fits[same].prediction)) return;
         memmove(&out->fits[same], &out->fits[same + 1], (size_t)(out->fitting - same - 1) * sizeof *out->fits);
         out->fitting--;
     }
     int at = out->fitting;
-    while (at > 0 && better(&choice->prediction, &out->fits[at - 1].prediction)) at--;
+    while (at > 0 && is_better(&choice->prediction, &out->fits[at - 1].prediction)) at--;
     if (at == LS_PLAN_KEPT) return;
     if (out->fitting == LS_PLAN_KEPT) out->fitting--;
     memmove(&out->fits[at + 1], &out->fits[at], (size_t)(out->fitting - at) * sizeof *out->fits);
@@ -111,13 +112,13 @@ static void sort(ls_plan_found *out) {
     for (int i = 1; i < out->fitting; i++) {
         ls_plan_choice one = out->fits[i];
         int at = i;
-        for (; at > 0 && better(&one.prediction, &out->fits[at - 1].prediction); at--)
+        for (; at > 0 && is_better(&one.prediction, &out->fits[at - 1].prediction); at--)
             out->fits[at] = out->fits[at - 1];
         out->fits[at] = one;
     }
 }
 
-static ls_status predict(const candidates *all, const ls_knobs *layout, ls_plan_choice *out) {
+static ls_status predict_layout(const candidates *all, const ls_knobs *layout, ls_plan_choice *out) {
     out->layout = *layout;
     return ls_plan_predict(all->task, layout, &out->prediction);
 }
@@ -135,7 +136,7 @@ static ls_status choose_kept(const candidates *all, ls_plan_found *out) {
         int same = find_kind(out->fits, out->fitting, &c->layout);
         if (same >= 0 && c->seconds > out->fits[same].prediction.seconds) continue;
         ls_plan_choice choice;
-        LS_TRY(predict(all, &c->layout, &choice));
+        LS_TRY(predict_layout(all, &c->layout, &choice));
         keep(out, &choice, same);
     }
     return LS_OK;
@@ -157,7 +158,7 @@ static ls_status simplify(const candidates *all, ls_plan_found *out) {
             bool is_simpler = c->layout.virtual_stages < same.virtual_stages && c->seconds <= most;
             if (!is_simpler || !ls_knobs_equal(&same, &out->fits[k].layout)) continue;
             ls_plan_choice choice;
-            LS_TRY(predict(all, &c->layout, &choice));
+            LS_TRY(predict_layout(all, &c->layout, &choice));
             if (choice.prediction.seconds <= most) out->fits[k] = choice;
         }
     }
@@ -173,7 +174,7 @@ static ls_status choose_nearest(candidates *all, ls_plan_found *out) {
     for (size_t i = fit; i < all->count && out->missing < LS_PLAN_KEPT; i++) {
         const ls_knobs *layout = &all->item[i].layout;
         if (find_kind(out->lacks, out->missing, layout) >= 0) continue;
-        LS_TRY(predict(all, layout, &out->lacks[out->missing]));
+        LS_TRY(predict_layout(all, layout, &out->lacks[out->missing]));
         out->missing++;
     }
     return LS_OK;

@@ -28,8 +28,6 @@ static ls_plan_task with_slow_links(const ls_plan_task *task, ls_plan_sensitivit
     return slow;
 }
 
-/* ---- the robust one ---------------------------------------------------------------------------------------------- */
-
 typedef struct guarded {
     ls_knobs layout;
     double bound; /* with slow links */
@@ -42,6 +40,8 @@ typedef struct guard {
     size_t count;
 } guard;
 
+/* Visitor of the search: keeps layouts that are fast enough and fit in less memory, with a lower bound of their time
+ * with slow links. */
 static ls_status add_to_guard(void *state, const ls_knobs *layout) {
     guard *g = state;
     ls_prediction bound;
@@ -103,8 +103,6 @@ static ls_status search_robust(const ls_plan_task *task, const ls_plan_task *slo
     free(g.item);
     return status;
 }
-
-/* ---- all of it --------------------------------------------------------------------------------------------------- */
 
 ls_status ls_plan_sensitivity_find(const ls_plan_task *task, const ls_layout_request *request,
                                    const ls_plan_found *found, double error, ls_plan_sensitivity *out) {

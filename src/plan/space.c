@@ -23,7 +23,7 @@ ls_plan_type ls_plan_usual_type(const ls_cluster *cluster) {
     return LS_PLAN_BF16;
 }
 
-static int node_of(const ls_cluster *cluster) {
+static int smallest_node(const ls_cluster *cluster) {
     int node = cluster->site[0].node;
     if (cluster->sites > 1 && cluster->site[1].node < node) node = cluster->site[1].node;
     return node;
@@ -35,18 +35,19 @@ static bool allows(const walk *w, ls_knob knob, int value) {
 
 /* ---- inner knobs ------------------------------------------------------------------------------------------------- */
 
-static ls_status offer(walk *w, const ls_knobs *layout) {
+/* Visits the layout if ls_plan_check() accepts it. */
+static ls_status visit_if_possible(walk *w, const ls_knobs *layout) {
     if (ls_plan_check(w->task, layout) != LS_OK) return LS_OK;
     w->count++;
     return w->visit(w->state, layout);
 }
 
 static ls_status over_sites(walk *w, ls_knobs *l) {
-    if (w->task->cluster.sites < 2) return offer(w, l);
+    if (w->task->cluster.sites < 2) return visit_if_possible(w, l);
     for (int across = 0; across < 2; across++) {
         l->stages_across = across == 1;
         if (across ? l->pp < 2 : l->dp < 2) continue;
-        LS_TRY(offer(w, l));
+        LS_TRY(visit_if_possible(w, l));
     }
     return LS_OK;
 }
@@ -70,7 +71,7 @@ static ls_status over_zero(walk *w, ls_knobs *l) {
         if (!(ls_knob_is_given(w->request, LS_KNOB_zero) ? allows(w, LS_KNOB_zero, zero) : usual)) continue;
         l->zero = zero;
         LS_TRY(over_recompute(w, l));
-        int group = node_of(&w->task->cluster) / l->tp, D = l->dp * l->context;
+        int group = smallest_node(&w->task->cluster) / l->tp, D = l->dp * l->context;
         bool asked = ls_knob_is_given(w->request, LS_KNOB_shard_group);
         if (zero < 3 || asked || !w->task->stack.hybrid || group < 2 || group >= D || D % group != 0) continue;
         l->shard_group = group; /* inside a node, with copies between nodes */
@@ -138,7 +139,7 @@ static ls_status with_mesh(walk *w, ls_knobs *l) {
 static bool tp_is_fine(const walk *w, int tp) {
     size_t H = w->task->shape.H, kv = w->task->shape.kv_heads, n = (size_t)tp;
     if (ls_knob_is_given(w->request, LS_KNOB_tp)) return tp == w->request->knobs.tp;
-    return H % n == 0 && (kv % n == 0 || n % kv == 0) && tp <= node_of(&w->task->cluster);
+    return H % n == 0 && (kv % n == 0 || n % kv == 0) && tp <= smallest_node(&w->task->cluster);
 }
 
 static ls_status walk_meshes(walk *w, int context) {

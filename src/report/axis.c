@@ -14,7 +14,7 @@ typedef struct measure {
     const char *name;
 } measure;
 
-static measure measure_of(double last, ls_axis_unit unit) {
+static measure unit_for(double last, ls_axis_unit unit) {
     const double mib = 1024.0 * 1024.0;
     double size = fabs(last);
     switch (unit) {
@@ -29,7 +29,7 @@ static measure measure_of(double last, ls_axis_unit unit) {
 }
 
 void ls_axis_name(const char *name, double last, ls_axis_unit unit, char *out, size_t room) {
-    measure m = measure_of(last, unit);
+    measure m = unit_for(last, unit);
     snprintf(out, room, *m.name ? "%s (%s)" : "%s", name, m.name);
 }
 
@@ -139,7 +139,7 @@ static int put_doubles(double first, double last, int most, ls_axis_tick *ticks)
 
 int ls_axis_ticks(double first, double last, bool is_log, ls_axis_unit unit, int most,
                   ls_axis_tick ticks[LS_AXIS_TICKS_MAX]) {
-    double one = measure_of(last, unit).one;
+    double one = unit_for(last, unit).one;
     if (!isfinite(first) || !isfinite(last) || !(last > first)) return 0;
     int count = 0;
     if (is_log)

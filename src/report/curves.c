@@ -195,8 +195,6 @@ static void put_labels(const ls_curves *c, const ls_svg_plot *p, double right) {
     ls_svg_labels(p->out, labels, count, p->left + p->width, right, p->top + 4, p->top + p->height - 4);
 }
 
-/* ---- the chart --------------------------------------------------------------------------------------------------- */
-
 int ls_curves_draw(FILE *out, int width, const void *ctx) {
     const ls_curves *c = ctx;
     ls_svg_named named[NAMED_MAX];

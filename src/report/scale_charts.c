@@ -33,8 +33,6 @@ void ls_scale_parts_chart(ls_page *page, const ls_scale_found *f) {
     ls_page_add_chart(page, "parts", draw_parts, f, "Time of a step by kind, for each number of workers and batch.");
 }
 
-/* ---- speed-up ---------------------------------------------------------------------------------------------------- */
-
 static bool is_of(const ls_scale_found *f, const ls_scaling_point *at, size_t batch) {
     return at->batch == batch && ls_scale_speedup(f, at) > 0;
 }

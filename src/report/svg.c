@@ -222,6 +222,7 @@ double ls_svg_paragraph(FILE *out, double x, double y, double width, const char 
 
 /* ---- plots ------------------------------------------------------------------------------------------------------- */
 
+/* Returns the position of a value between first and last, as a share. */
 static double share(double value, double first, double last, bool is_log) {
     if (!is_log) return (value - first) / (last - first);
     if (!(value > 0)) return 0;
@@ -261,8 +262,6 @@ void ls_svg_dot(const ls_svg_plot *p, double x, double y, const char *look) {
         fprintf(p->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" class=\"%s\"/>\n", ls_svg_x(p, x), ls_svg_y(p, y),
                 look);
 }
-
-/* ---- lanes of time ----------------------------------------------------------------------------------------------- */
 
 void ls_svg_action(const ls_svg_plot *p, double from, double to, double y, double height, const char *look, bool odd,
                    int number, const char *title) {

@@ -59,39 +59,39 @@ static const char *const kind_looks[LS_KERNEL_KINDS] = {
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
-static void action(const drawing *d, ls_mark mark, int chunk, int micro, double begin_us, double end_us) {
+static void draw_action(const drawing *d, ls_mark mark, int chunk, int micro, double begin_us, double end_us) {
     char title[96];
     snprintf(title, sizeof title, "%s, micro-batch %d, chunk %d: %.3f ms", looks[mark].name, micro, chunk,
              (end_us - begin_us) / 1e3);
     ls_svg_action(&d->plot, begin_us / 1e6, end_us / 1e6, d->y, BOX, looks[mark].look, chunk % 2, micro, title);
 }
 
-static void label(const drawing *d, const char *name, const char *figures) {
+static void draw_label(const drawing *d, const char *name, const char *figures) {
     FILE *out = d->plot.out;
     ls_svg_text(out, LEFT - 8, d->y + 13, "e n", "%s", name);
     ls_svg_text(out, RIGHT + 8, d->y + 13, "n", "%s", figures);
     ls_svg_rect(out, LEFT, d->y, RIGHT - LEFT, BOX, "z");
 }
 
-static void caption(drawing *d, const char *text, double us) {
+static void draw_caption(drawing *d, const char *text, double us) {
     ls_svg_text(d->plot.out, 8, d->y + 16, "t n", "%s: %s", text, LS_TIME(us / 1e6));
     d->y += CAPTION;
 }
 
 /* ---- lanes ------------------------------------------------------------------------------------------------------- */
 
-static void predicted_lane(const drawing *d, int stage) {
+static void draw_predicted_lane(const drawing *d, int stage) {
     const ls_schedule *s = &d->t->schedule[0];
     const ls_simulation *p = &d->t->prediction[0];
     char name[32], figures[64];
     snprintf(name, sizeof name, "stage %d", stage);
     snprintf(figures, sizeof figures, "bubble %.1f %%", 100 * ls_simulation_bubble(p, stage));
-    label(d, name, figures);
+    draw_label(d, name, figures);
     for (int i = 0; i < s->count[stage]; i++) {
         const ls_action *a = &s->actions[stage][i];
         const ls_simulated_action *when = &p->actions[stage][i];
-        action(d, (ls_mark)a->kind, a->chunk, a->micro, d->t->work_begin_us + when->start * 1e6,
-               d->t->work_begin_us + when->end * 1e6);
+        draw_action(d, (ls_mark)a->kind, a->chunk, a->micro, d->t->work_begin_us + when->start * 1e6,
+                    d->t->work_begin_us + when->end * 1e6);
     }
 }
 
@@ -123,17 +123,17 @@ static void name_worker(const ls_timeline *t, int rank, char *name, size_t capac
     }
 }
 
-static void measured_lane(const drawing *d, int rank) {
+static void draw_measured_lane(const drawing *d, int rank) {
     const ls_timeline_worker *w = &d->t->worker[rank];
     char name[64], figures[64];
     name_worker(d->t, rank, name, sizeof name);
     snprintf(figures, sizeof figures, "busy %.1f %%, bubble %.1f %%", 100 * w->busy, 100 * w->bubble);
-    label(d, name, figures);
+    draw_label(d, name, figures);
     strip(d, w, LS_MARK_WAIT, d->y + 3, BOX - 6);
     for (size_t i = 0; i < w->count; i++) {
         const ls_trace_span *span = &w->spans[i];
         if (ls_mark_is_action(span->mark))
-            action(d, span->mark, (int)(span->n / d->t->stages), span->micro, span->begin_us, span->end_us);
+            draw_action(d, span->mark, (int)(span->n / d->t->stages), span->micro, span->begin_us, span->end_us);
     }
     /* Waits inside actions, as a notch in their boxes. */
     if (w->waiting_us > 0) strip(d, w, LS_MARK_WAIT, d->y + BOX - 5, 5);
@@ -166,7 +166,7 @@ static ls_kernel_kind most_of(const double point[LS_KERNEL_KINDS]) {
     return sum < 0.5 ? LS_KERNEL_KINDS : most;
 }
 
-static void queue_lane(const drawing *d, const ls_kernel_lane *lane) {
+static void draw_queue_lane(const drawing *d, const ls_kernel_lane *lane) {
     double points[POINTS][LS_KERNEL_KINDS] = {{0}}, begin_us = d->plot.x_first * 1e6;
     double us = (d->plot.x_last - d->plot.x_first) * 1e6;
     add_points(lane, begin_us, us, points);
@@ -180,11 +180,11 @@ static void queue_lane(const drawing *d, const ls_kernel_lane *lane) {
     }
 }
 
-static void queue_lanes(drawing *d, int rank) {
+static void draw_queue_lanes(drawing *d, int rank) {
     const ls_kernels *k = &d->t->kernels;
     for (size_t i = 0; i < k->lanes; i++) {
         if (k->lane[i].worker != rank) continue;
-        queue_lane(d, &k->lane[i]);
+        draw_queue_lane(d, &k->lane[i]);
         d->y += QUEUE;
     }
 }
@@ -229,14 +229,14 @@ void ls_timeline_svg(const ls_timeline *t, const char *title, FILE *out) {
     ls_svg_text(out, 8, 20, "t", "%s", title);
     (void)legend(t, out, TOP);
     d.y = top;
-    if (t->prediction) caption(&d, "predicted", t->prediction[0].seconds * 1e6);
-    for (int s = 0; t->prediction && s < t->stages; s++, d.y += LANE) predicted_lane(&d, s);
-    caption(&d, "measured", t->work_end_us - t->work_begin_us);
+    if (t->prediction) draw_caption(&d, "predicted", t->prediction[0].seconds * 1e6);
+    for (int s = 0; t->prediction && s < t->stages; s++, d.y += LANE) draw_predicted_lane(&d, s);
+    draw_caption(&d, "measured", t->work_end_us - t->work_begin_us);
     for (int r = 0; r < t->workers; r++) {
         if (r > 0 && t->pipelines > 1 && r % t->pipelines == 0) d.y += GROUP;
-        measured_lane(&d, r);
+        draw_measured_lane(&d, r);
         d.y += LANE;
-        queue_lanes(&d, r);
+        draw_queue_lanes(&d, r);
     }
     /* Time begins with the step. */
     ls_svg_plot axis = d.plot;

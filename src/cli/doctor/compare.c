@@ -112,15 +112,11 @@ static void divide_step_time(comparison *c) {
     }
 }
 
-/* ---- what went wrong --------------------------------------------------------------------------------------------- */
-
 /* Returns the finding of a failed run, or NULL if its numbers are correct, as they are if the run was killed. */
 static const ls_finding *find_failure(const ls_diagnosis *d) {
     if (d->cause_count == 0 || ls_cause_is_of_time(d->finding[0].cause)) return NULL;
     return d->finding[0].cause == LS_CAUSE_ENDED ? NULL : &d->finding[0];
 }
-
-/* ---- the loss ---------------------------------------------------------------------------------------------------- */
 
 /* Finds the first common step with different losses, and the last common step; −1 if there is none. */
 static void compare_losses(const comparison *c, long long *first, long long *last, double loss[2]) {

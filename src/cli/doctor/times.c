@@ -53,8 +53,6 @@ static ls_status make_basis(const ls_options *options, ls_times_case *c) {
     return ls_times_deviate(&c->times, &model, &c->deviations);
 }
 
-/* ---- JSON -------------------------------------------------------------------------------------------------------- */
-
 /* Returns an object with the value of each loss: null if the loss was not tested or, unless `is_range`, has no value of
  * its own. */
 static json_t *losses_json(const ls_times_case *c, const double *value, bool is_range) {

@@ -152,8 +152,6 @@ void ls_train_print_header(const ls_run *run) {
     if (run->request.speeds) print_shares(&run->layout, run->speeds);
 }
 
-/* ---- the end ----------------------------------------------------------------------------------------------------- */
-
 static void print_eval(const ls_options *o, const char *heading, const char *program, const char *run) {
     char word[WORD_MAX];
     const char *data = o->val_data ? o->val_data : o->data; /* a part of --data was held out; images need no file */

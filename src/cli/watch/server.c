@@ -33,8 +33,6 @@ static const char TABLE[] = "the table";
 static const char policy[] = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
                              "form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/* ---- state ------------------------------------------------------------------------------------------------------- */
-
 /* A page that is open. */
 typedef struct stream {
     struct MHD_Connection *connection;

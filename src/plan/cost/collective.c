@@ -54,7 +54,7 @@ bool ls_plan_border_leaves(const ls_plan_case *c, int stage) {
 /* From this number of nodes, or of chips in one node, on, trees are faster than rings. */
 enum { RING_NODES_MAX = 40 };
 
-static double waiting(const ls_link *link, int places, int hops) {
+static double start_and_latency(const ls_link *link, int places, int hops) {
     return link->start_seconds + link->latency_seconds * hops * (places < RING_NODES_MAX ? places : RING_NODES_MAX);
 }
 
@@ -75,9 +75,9 @@ double ls_plan_collective_seconds(const ls_plan_case *c, ls_collective kind, int
     const ls_link *inside = &c->site->inside, *between = &c->site->between;
     int nodes = (size + inner - 1) / inner;
     double rate = ls_plan_link_rate(inside), reached = 1 - SMALL_RING_LOSS / ((double)size * size);
-    double wait = waiting(inside, size, 1);
+    double wait = start_and_latency(inside, size, 1);
     if (nodes > 1) {
-        double out = inner * ls_plan_link_rate(between), apart = waiting(between, nodes, 2);
+        double out = inner * ls_plan_link_rate(between), apart = start_and_latency(between, nodes, 2);
         if (out < rate || inner == 1) rate = out;
         if (apart > wait || inner == 1) wait = apart;
     }

@@ -12,7 +12,8 @@ double ls_plan_layer_params(const ls_plan_case *c) {
 /* Operands of matmuls in 8 bits are made from 16 bits: read and written, after their largest value is known. */
 static const double CAST_BYTES = 3;
 
-static void casts(const ls_plan_case *c, double n, double k, ls_layer_time *out) {
+/* Adds the conversions to 8 bits of a matmul's operands; nothing for other types. */
+static void add_casts(const ls_plan_case *c, double n, double k, ls_layer_time *out) {
     const ls_chip *chip = &c->site->chip;
     if (!ls_plan_is_8bit(c->layout->type)) return;
     double in = c->tokens * k, weights = n * k, result = c->tokens * n;
@@ -32,7 +33,7 @@ static void matmuls(const ls_plan_case *c, ls_layer_time *out) {
         out->forward.matmuls += slow * ls_plan_matmul_seconds(chip, type, c->tokens, n, k, 1);
         out->backward.matmuls += slow * (ls_plan_matmul_seconds(chip, type, c->tokens, k, n, 1) +
                                          ls_plan_matmul_seconds(chip, type, k, n, c->tokens, 1));
-        casts(c, n, k, out);
+        add_casts(c, n, k, out);
     }
 }
 
@@ -58,7 +59,7 @@ static void pass_keys(const ls_plan_case *c, ls_layer_time *out) {
 enum { HEAD_LINE = 64 };
 static const double ODD_HEAD_SHARE = .75;
 
-static void attention(const ls_plan_case *c, ls_layer_time *out) {
+static void add_attention(const ls_plan_case *c, ls_layer_time *out) {
     const ls_chip *chip = &c->site->chip;
     const ls_stack *stack = &c->task->stack;
     double s = (double)c->task->seq, d = (double)c->task->shape.head_size;
@@ -80,7 +81,7 @@ static void attention(const ls_plan_case *c, ls_layer_time *out) {
     out->backward.attention = 2 * both + ls_plan_pass_seconds(chip, scores * stack->score_bytes[1]);
 }
 
-static void passes(const ls_plan_case *c, ls_layer_time *out) {
+static void add_passes(const ls_plan_case *c, ls_layer_time *out) {
     const ls_chip *chip = &c->site->chip;
     const ls_stack *stack = &c->task->stack;
     double n = c->tokens, C = c->C, f = c->hidden / c->t, scale = c->elem / 2;
@@ -101,7 +102,7 @@ static void passes(const ls_plan_case *c, ls_layer_time *out) {
                            2 * stack->layer_kernels * chip->launch_seconds;
 }
 
-static double tp_hidden(const ls_plan_case *c) {
+static double hidden_tp_share(const ls_plan_case *c) {
     double hidden_share = c->task->stack.tp_hidden;
     if (c->layout->tp_overlap && hidden_share < .56)
         hidden_share = .56; /* pieces hide that much (torchtitan's asynchronous TP) */
@@ -113,7 +114,7 @@ static double tp_hidden(const ls_plan_case *c) {
 static void exchanges(const ls_plan_case *c, ls_layer_time *out) {
     if (c->layout->tp < 2) return;
     int tp = c->layout->tp;
-    double bytes = c->elem * c->tokens * c->C, seen = 1 - tp_hidden(c);
+    double bytes = c->elem * c->tokens * c->C, seen = 1 - hidden_tp_share(c);
     if (c->layout->sequence_parallel) {
         /* Inputs of matmuls in 8 bits are gathered as such. */
         double gathered = ls_plan_is_8bit(c->layout->type) ? bytes / 2 : bytes;
@@ -131,6 +132,7 @@ static void exchanges(const ls_plan_case *c, ls_layer_time *out) {
  * long: short kernels wait for the host, and behind long ones the host waits for the chip. */
 static const double HOST_SEEN = .15;
 
+/* Raises the pass to at least the host's launch time, smoothly where both are similar. */
 static void wait_for_host(ls_pass_time *pass, double host) {
     double sum = ls_pass_sum(pass), more = sum > host ? sum : host, less = sum > host ? host : sum;
     if (more > 0) pass->small += more + HOST_SEEN * less * (less / more) * (less / more) - sum;
@@ -170,8 +172,8 @@ static double again(const ls_plan_case *c, const ls_layer_time *layer, double al
 ls_layer_time ls_plan_layer(const ls_plan_case *c) {
     ls_layer_time out = {0};
     matmuls(c, &out);
-    attention(c, &out);
-    passes(c, &out);
+    add_attention(c, &out);
+    add_passes(c, &out);
     exchanges(c, &out);
     pass_keys(c, &out);
     out.backward.small += sum_gradients(c, ls_plan_layer_params(c));
@@ -199,7 +201,7 @@ ls_ends_time ls_plan_ends(const ls_plan_case *c) {
         double stream = ls_plan_collective_seconds(c, LS_ALL_REDUCE, c->layout->tp, c->tp_inner, 2 * scale * n * C);
         out.embed_forward += stream;
         out.head_forward += 2 * ls_plan_collective_seconds(c, LS_ALL_REDUCE, c->layout->tp, c->tp_inner, 8 * n);
-        out.head_backward += stream * (1 - tp_hidden(c));
+        out.head_backward += stream * (1 - hidden_tp_share(c));
     }
     return out;
 }

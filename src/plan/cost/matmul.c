@@ -14,7 +14,7 @@ static const double BYTES_SEEN = .7;
 /* Matmuls of few tiles are cut in depth too, so that all units have work; parts are added up in fp32. */
 enum { CUTS_MAX = 4, CUT_DEPTH_LEAST = 512 };
 
-static double up(double x) {
+static double round_up(double x) {
     double whole = (double)(long long)x;
     return whole < x ? whole + 1 : whole;
 }
@@ -24,10 +24,10 @@ static double filled(const ls_chip *chip, double m, double n, double batch) {
     double best = 0;
     for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
         const tile *t = &tiles[i];
-        double rows = up(m / t->rows), cols = up(n / t->cols), count = rows * cols * batch;
+        double rows = round_up(m / t->rows), cols = round_up(n / t->cols), count = rows * cols * batch;
         double at_once = chip->units * t->held;
         double share =
-            t->rate * count / (at_once * up(count / at_once)) * (m / (rows * t->rows)) * (n / (cols * t->cols));
+            t->rate * count / (at_once * round_up(count / at_once)) * (m / (rows * t->rows)) * (n / (cols * t->cols));
         if (share > best) best = share;
     }
     return best;

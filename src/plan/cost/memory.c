@@ -26,6 +26,7 @@ static double whole_bytes(const ls_plan_case *c) { return c->elem * c->tokens * 
 
 static double stream_bytes(const ls_plan_case *c) { return whole_bytes(c) / (c->layout->sequence_parallel ? c->t : 1); }
 
+/* Returns the bytes of attention scores of a layer, with `each` bytes per score. */
 static double score_bytes(const ls_plan_case *c, double each) {
     return each * c->tokens * (double)c->task->seq * (double)c->task->shape.H / c->t;
 }
@@ -181,7 +182,7 @@ static double reserved_bytes(const ls_plan_case *c, int stage) {
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
-static stage_memory of_layers(const ls_plan_case *c, int stage, int layers) {
+static stage_memory memory_of_layers(const ls_plan_case *c, int stage, int layers) {
     stage_memory out = {0};
     int pp = c->layout->pp;
     double params = params_of(c, stage, layers);
@@ -211,7 +212,7 @@ static double capacity_of(const ls_plan_case *c, int stage) {
 void ls_plan_memory(const ls_plan_case *c, const int *layers, ls_prediction *out) {
     out->memory_bytes = -1;
     for (int stage = 0; stage < c->layout->pp; stage++) {
-        stage_memory memory = of_layers(c, stage, layers_of(c, stage, layers));
+        stage_memory memory = memory_of_layers(c, stage, layers_of(c, stage, layers));
         double capacity = capacity_of(c, stage);
         if (stage > 0 && memory.sum - capacity <= out->memory_bytes - out->capacity_bytes) continue;
         out->memory_bytes = memory.sum;
@@ -223,7 +224,7 @@ void ls_plan_memory(const ls_plan_case *c, const int *layers, ls_prediction *out
 
 int ls_plan_layers_held(const ls_plan_case *c, int stage, const int *layers) {
     int has = layers_of(c, stage, layers);
-    double now = of_layers(c, stage, has).sum, each = now - of_layers(c, stage, has - 1).sum;
+    double now = memory_of_layers(c, stage, has).sum, each = now - memory_of_layers(c, stage, has - 1).sum;
     double room = capacity_of(c, stage) - now;
     while (room < 0 && has > 1) room += each, has--;
     return has;

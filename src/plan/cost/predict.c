@@ -87,7 +87,8 @@ typedef struct gather_time {
     double forward, backward, first;
 } gather_time;
 
-static double with_hidden(const ls_plan_case *c, double compute, double fetch) {
+/* Returns by how much fetching weights prolongs computing, with the framework's overlap. */
+static double exposed_fetch(const ls_plan_case *c, double compute, double fetch) {
     const ls_stack *stack = &c->task->stack;
     double more = fetch > compute ? fetch : compute, less = fetch > compute ? compute : fetch;
     double seen = stack->gather_overlaps ? stack->contention : 1 - stack->gather_hidden;
@@ -110,8 +111,8 @@ static gather_time gathering(const ls_plan_case *c, const ls_layer_time *layer) 
     double fetch = ls_plan_gather_seconds(c, LS_ALL_GATHER, params * elem),
            give = ls_plan_gather_seconds(c, LS_REDUCE_SCATTER, params * grad);
     double backward = ls_pass_sum(&layer->backward) + layer->recompute;
-    out.forward = with_hidden(c, ls_pass_sum(&layer->forward), fetch);
-    out.backward = with_hidden(c, backward, fetch + give);
+    out.forward = exposed_fetch(c, ls_pass_sum(&layer->forward), fetch);
+    out.backward = exposed_fetch(c, backward, fetch + give);
     out.first = ls_plan_gather_seconds(c, LS_ALL_GATHER, c->table * elem) +
                 .5 * ls_plan_gather_seconds(c, LS_REDUCE_SCATTER, c->table * grad);
     return out;
@@ -123,7 +124,8 @@ static bool crosses_sites(const ls_plan_case *c, bool stages) {
     return c->task->cluster.sites > 1 && c->layout->stages_across == stages;
 }
 
-static void replicas(const ls_plan_case *c, double params, double backward, double forward, ls_prediction *out) {
+static void add_replica_times(const ls_plan_case *c, double params, double backward, double forward,
+                              ls_prediction *out) {
     const ls_knobs *l = c->layout;
     const ls_stack *stack = &c->task->stack;
     int D = l->dp * l->context;
@@ -354,12 +356,12 @@ static double least_course(const ls_plan_case *c, const ls_plan_chunks *chunks) 
 /* Adds the gradient reduction and the update at the end of the step. If the sites differ, the slower one counts. */
 static void price_step_end(const ls_plan_case *c, double params, double backward, double forward, ls_prediction *out) {
     ls_plan_case near = ls_plan_case_at_stage(c, 0);
-    replicas(&near, params, backward, forward, out);
+    add_replica_times(&near, params, backward, forward, out);
     out->time[LS_TIME_OPTIMIZER] = optimizer_seconds(&near, params);
     if (!c->far) return;
     ls_plan_case far = ls_plan_case_at_stage(c, c->layout->pp - 1);
     ls_prediction other = {0};
-    replicas(&far, params, backward, forward, &other);
+    add_replica_times(&far, params, backward, forward, &other);
     double update = optimizer_seconds(&far, params);
     if (update > out->time[LS_TIME_OPTIMIZER]) out->time[LS_TIME_OPTIMIZER] = update;
     if (other.time[LS_TIME_DP] <= out->time[LS_TIME_DP]) return;

@@ -29,8 +29,6 @@ ls_plan_case ls_plan_case_at_stage(const ls_plan_case *c, int stage) {
     return ls_plan_case_at_site(c, ls_plan_site_of_stage(c, stage), c->micros);
 }
 
-/* ---- shares of replicas ------------------------------------------------------------------------------------------ */
-
 int ls_plan_site_replicas(const ls_plan_case *c, int site) {
     const ls_knobs *l = c->layout;
     return c->task->cluster.site[site].chips / (l->tp * l->pp * l->context);
@@ -57,8 +55,6 @@ void ls_plan_site_micros(const ls_plan_case *c, const double *each, const double
         micros[1] = (int)other;
     }
 }
-
-/* ---- layers of stages -------------------------------------------------------------------------------------------- */
 
 void ls_plan_divide_unlike(const ls_plan_case *c, double cost[2][3], const int *most, int *first) {
     int pp = c->layout->pp, v = c->layout->virtual_stages, chunks = pp * v, L = (int)c->task->shape.L;

@@ -50,8 +50,6 @@ static const double values[LS_FITTED_ALL] = {
 const ls_fitted_row *ls_fitted_row_get(ls_fitted constant) { return &rows[constant]; }
 const double *ls_fitted_values(void) { return values; }
 
-/* ---- what follows from them -------------------------------------------------------------------------------------- */
-
 static double matmul_share(const double *v, ls_generation generation) {
     switch (generation) {
     case LS_GENERATION_VOLTA: return v[LS_FITTED_VOLTA] * v[LS_FITTED_MATMUL_AMPERE];
@@ -88,8 +86,6 @@ void ls_fitted_stack(const double *v, ls_stack *stack) {
 void ls_fitted_link(const double *v, ls_link *link) {
     if (link->is_network) link->share = v[LS_FITTED_NETWORK];
 }
-
-/* ---- the best that was measured ---------------------------------------------------------------------------------- */
 
 typedef struct best_mfu {
     const char *chip;

@@ -182,7 +182,7 @@ void ls_names_add(char *list, size_t capacity, const char *name) {
     snprintf(list + used, capacity - used, "%s%s", used > 0 ? ", " : "", name);
 }
 
-static ls_status unknown(const char *name) {
+static ls_status fail_unknown_chip(const char *name) {
     char list[1024] = "";
     for (int i = 0; i < ROWS; i++) ls_names_add(list, sizeof list, rows[i].chip.name);
     return ls_fail(
@@ -202,7 +202,7 @@ static ls_chip chip_of(const chip_row *row) {
 
 ls_status ls_chip_find(const char *name, ls_chip *out) {
     const chip_row *row = find_chip(name);
-    if (!row) return unknown(name);
+    if (!row) return fail_unknown_chip(name);
     *out = chip_of(row);
     return LS_OK;
 }
@@ -215,7 +215,7 @@ double ls_chip_datasheet_flops(const char *gpu, bool is_16) {
 
 ls_status ls_cluster_of(const char *chip, int chips, int node, ls_cluster *out) {
     const chip_row *row = find_chip(chip);
-    if (!row) return unknown(chip);
+    if (!row) return fail_unknown_chip(chip);
     memset(out, 0, sizeof *out);
     out->sites = 1;
     snprintf(out->name, sizeof out->name, "%s", row->chip.name);
@@ -226,8 +226,6 @@ ls_status ls_cluster_of(const char *chip, int chips, int node, ls_cluster *out) 
     LS_TRY(ls_link_find(row->inside, &site->inside));
     return ls_link_find(row->between, &site->between);
 }
-
-/* ---- clusters that cannot be ------------------------------------------------------------------------------------- */
 
 static int node_that_divides(int chips, int most) {
     while (chips % most != 0) most--;

@@ -48,7 +48,8 @@ enum { ROWS = sizeof rows / sizeof rows[0] };
 
 const ls_link *ls_link_row(int i) { return i >= 0 && i < ROWS ? &rows[i] : NULL; }
 
-static bool same(const char *a, const char *b) {
+/* Compares without case, dashes, spaces and underscores. */
+static bool is_same_name(const char *a, const char *b) {
     for (;; a++, b++) {
         while (*a == '-' || *a == ' ' || *a == '_') a++;
         while (*b == '-' || *b == ' ' || *b == '_') b++;
@@ -66,7 +67,7 @@ ls_status ls_link_find(const char *name, ls_link *out) {
     else
         count = 1;
     for (int i = 0; i < ROWS; i++) {
-        if (!same(rows[i].name, plain)) continue;
+        if (!is_same_name(rows[i].name, plain)) continue;
         *out = rows[i];
         ls_fitted_link(ls_fitted_values(), out);
         out->bandwidth *= count;

@@ -143,7 +143,7 @@ static ls_status read_name(const json_t *object, char *out) {
     return LS_OK;
 }
 
-static ls_status need(const json_t *object, const char *key) {
+static ls_status require_member(const json_t *object, const char *key) {
     if (ls_shape_json_has(object, key)) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "\"%s\" is missing; set it, or \"like\": a name from the table", key);
 }
@@ -156,8 +156,8 @@ static ls_status read_chip_object(const json_t *object, ls_chip *out) {
         LS_TRY(ls_chip_find(like, out));
     } else {
         *out = usual_chip;
-        LS_TRY(need(object, "memory_bytes"));
-        LS_TRY(need(object, "memory_bandwidth_bytes_per_second"));
+        LS_TRY(require_member(object, "memory_bytes"));
+        LS_TRY(require_member(object, "memory_bandwidth_bytes_per_second"));
     }
     out->source = own_source;
     LS_TRY(read_name(object, out->name));
@@ -187,7 +187,7 @@ static ls_status read_link_object(const json_t *object, ls_link *out) {
         LS_TRY(ls_link_find(like, out));
     } else {
         *out = usual_link;
-        LS_TRY(need(object, "bandwidth_bytes_per_second"));
+        LS_TRY(require_member(object, "bandwidth_bytes_per_second"));
     }
     out->source = own_source;
     LS_TRY(read_name(object, out->name));

@@ -24,6 +24,7 @@ typedef struct course {
 
 static int chunks_of(const course *k) { return k->c->schedule->stages * k->c->schedule->chunks; }
 
+/* Returns where the time is kept at which the input of a chunk's action is available. */
 static double *ready_at(const course *k, bool backward, int chunk, int micro) {
     size_t micros = (size_t)k->c->schedule->micros, chunks = (size_t)chunks_of(k);
     return &k->ready[((size_t)backward * chunks + (size_t)chunk) * micros + (size_t)micro];
@@ -73,6 +74,7 @@ static bool settle_actions(course *k) {
     return any;
 }
 
+/* Returns the share of full speed at which stages work now: less than 1 if they have more workers than cores. */
 static double share_of_cores(const course *k) {
     int working = 0;
     for (int s = 0; s < k->c->schedule->stages; s++) working += k->stage[s].state == WORKING;

@@ -54,7 +54,8 @@ static const ls_memory_kind kind_of[LS_DRY_KINDS] = {LS_MEMORY_WEIGHTS,   LS_MEM
                                                      LS_MEMORY_BUFFERS,   LS_MEMORY_WORK,      LS_MEMORY_WORK,
                                                      LS_MEMORY_WORK,      LS_MEMORY_WORK,      LS_MEMORY_WORK};
 
-static void take_kinds(const ls_dry_worker *worker, double *memory) {
+/* Adds the dry run's kinds of memory up to the planner's; the rest of the arena counts as waste. */
+static void sum_memory_kinds(const ls_dry_worker *worker, double *memory) {
     double rest = (double)worker->arena;
     memset(memory, 0, LS_MEMORY_KINDS * sizeof *memory);
     for (int k = 0; k < LS_DRY_KINDS; k++) {
@@ -89,7 +90,7 @@ static void take_heaviest(const step *st, const ls_dry_worker *worker, const dou
         out->memory_bytes = bytes[rank];
         out->capacity_bytes = room;
         out->heaviest_stage = worker[rank].place.pp;
-        take_kinds(&worker[rank], out->memory);
+        sum_memory_kinds(&worker[rank], out->memory);
     }
 }
 
@@ -119,7 +120,8 @@ static double axis_seconds(const step *st, const ls_traffic *of, ls_native_op op
     return (double)of->calls * ls_native_link_seconds(st->machine, op, ls_layout_workers(st->layout), group, vector);
 }
 
-static ls_status moving_of(const step *st, const ls_layout_task *of, ls_place_in_layout place, moving *out) {
+/* Prices the traffic of a worker's step by axis and purpose. */
+static ls_status price_traffic(const step *st, const ls_layout_task *of, ls_place_in_layout place, moving *out) {
     const ls_layout *layout = st->layout;
     ls_step_traffic t;
     LS_TRY(ls_traffic_of_step(of, layout, place, &t));
@@ -286,7 +288,8 @@ static ls_status price_recompute(const step *st, ls_place_in_layout place, stage
 
 /* ---- a step ------------------------------------------------------------------------------------------------------ */
 
-static ls_status find_row(step *st, ls_prediction *out) {
+/* Chooses the replica with most micro-batches and makes its schedule. */
+static ls_status choose_busiest_replica(step *st, ls_prediction *out) {
     const ls_layout *l = st->layout;
     int micros[LS_WORKERS_MAX];
     LS_TRY(ls_micro_counts(l, st->task->settings->B, st->task->settings->groups, micros, &st->row));
@@ -335,7 +338,7 @@ static ls_status price_all(step *st, const ls_layout_task *of) {
         LS_TRY(price_stage(st, st->layout, place, &st->stage[s]));
         st->work[s] = st->stage[s].work;
         LS_TRY(price_recompute(st, place, &st->stage[s]));
-        LS_TRY(moving_of(st, of, place, &st->stage[s].moving));
+        LS_TRY(price_traffic(st, of, place, &st->stage[s].moving));
         LS_TRY(spread_moving(st, s));
     }
     return LS_OK;
@@ -417,7 +420,7 @@ static ls_status see_reductions(step *st, const ls_layout_task *of) {
 }
 
 static ls_status make_step(step *st, const ls_layout_task *of, ls_prediction *out) {
-    LS_TRY(find_row(st, out));
+    LS_TRY(choose_busiest_replica(st, out));
     LS_TRY(price_all(st, of));
     LS_TRY(run_course(st));
     return see_reductions(st, of);

@@ -101,11 +101,13 @@ static double between(double x, double x0, double y0, double x1, double y1) {
 
 static bool has_sizes(const ls_native_rates *r) { return r->sizes.pass[1] > 0; }
 
-static double by_length(const size_t *length, const double *seconds, double T) {
+/* Interpolates the seconds for sequences of T tokens between measured lengths. */
+static double interpolate_by_length(const size_t *length, const double *seconds, double T) {
     int i = T < (double)length[1] ? 0 : 1;
     return between(T, (double)length[i], seconds[i], (double)length[i + 1], seconds[i + 1]);
 }
 
+/* Returns the type itself if its attention was measured, else the nearest one that was. */
 static int measured_type(const ls_native_rates *r, int type) {
     if (r->attention[0][type][0][0] > 0) return type;
     return type > 1 && r->attention[0][1][0][0] > 0 ? 1 : 0;
@@ -116,7 +118,8 @@ double ls_native_attention_seconds(const ls_native_rates *r, bool backward, int 
     const double(*table)[LS_NATIVE_LENGTHS] = r->attention[backward][measured_type(r, type)];
     const size_t *head = has_sizes(r) ? r->sizes.head : ls_native_heads;
     const size_t *length = has_sizes(r) ? r->sizes.length : ls_native_lengths;
-    double a = by_length(length, table[0], (double)T), b = by_length(length, table[1], (double)T);
+    double a = interpolate_by_length(length, table[0], (double)T),
+           b = interpolate_by_length(length, table[1], (double)T);
     double d = (double)head_size, low = (double)head[0], high = (double)head[1];
     double each = d <= low ? a : d < high ? between(d, low, a, high, b) : b * d / high;
     return r->launch_seconds + heads * each;

@@ -15,7 +15,7 @@ typedef struct search {
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
-static bool is_better(const ls_native_choice *a, const ls_native_choice *b) {
+static bool is_faster(const ls_native_choice *a, const ls_native_choice *b) {
     return a->prediction.seconds < b->prediction.seconds;
 }
 
@@ -24,13 +24,13 @@ static bool is_like(const ls_layout *a, const ls_layout *b) {
     return a->dp == b->dp && a->tp == b->tp && a->pp == b->pp && a->zero == b->zero && a->recompute == b->recompute;
 }
 
-static void keep(ls_native_found *found, const ls_native_choice *choice) {
+static void keep_if_fast(ls_native_found *found, const ls_native_choice *choice) {
     int at = 0, count = found->fitting;
     while (at < count && !is_like(&found->fits[at].layout, &choice->layout)) at++;
-    if (at < count && !is_better(choice, &found->fits[at])) return;
-    if (at == count && count == LS_NATIVE_KEPT && !is_better(choice, &found->fits[--at])) return;
+    if (at < count && !is_faster(choice, &found->fits[at])) return;
+    if (at == count && count == LS_NATIVE_KEPT && !is_faster(choice, &found->fits[--at])) return;
     if (at == count) found->fitting++;
-    for (; at > 0 && is_better(choice, &found->fits[at - 1]); at--) found->fits[at] = found->fits[at - 1];
+    for (; at > 0 && is_faster(choice, &found->fits[at - 1]); at--) found->fits[at] = found->fits[at - 1];
     found->fits[at] = *choice;
 }
 
@@ -38,7 +38,8 @@ static double lack_of(const ls_native_choice *c) { return c->prediction.memory_b
 
 /* ---- one layout -------------------------------------------------------------------------------------------------- */
 
-static ls_status look_at(search *s, const ls_layout_request *request, bool *fits) {
+/* Predicts the layout of the request and keeps it if it is fast enough; *fits false only if memory is short. */
+static ls_status try_request(search *s, const ls_layout_request *request, bool *fits) {
     ls_native_choice *one = &s->one;
     *fits = true;
     if (ls_layout_make(request, &s->of, &one->layout) != LS_OK) return LS_OK; /* not possible: that is an answer */
@@ -49,7 +50,7 @@ static ls_status look_at(search *s, const ls_layout_request *request, bool *fits
         bool alone = ls_layout_workers(&one->layout) == 1;
         if (alone && (s->out->one_seconds == 0 || one->prediction.seconds < s->out->one_seconds))
             s->out->one_seconds = one->prediction.seconds;
-        keep(s->out, one);
+        keep_if_fast(s->out, one);
         return LS_OK;
     }
     if (s->out->missing++ == 0 || lack_of(one) < lack_of(&s->out->lacks)) s->out->lacks = *one;
@@ -61,7 +62,7 @@ static ls_status try_recompute(search *s, ls_layout_request request) {
     bool given = ls_knob_is_given(&request, LS_KNOB_recompute) || request.knobs.keep_activations, fits;
     for (int r = (int)request.knobs.recompute; r <= LS_KNOB_LAST_recompute; r++) {
         ls_knob_give(&request, LS_KNOB_recompute, r);
-        LS_TRY(look_at(s, &request, &fits));
+        LS_TRY(try_request(s, &request, &fits));
         if (given || fits) return LS_OK;
     }
     return LS_OK;
@@ -114,9 +115,10 @@ static ls_status try_zeros(search *s, ls_layout_request request) {
 
 /* ---- all --------------------------------------------------------------------------------------------------------- */
 
-static bool is_round(int n) { return (n & (n - 1)) == 0; }
+static bool is_power_of_2(int n) { return (n & (n - 1)) == 0; }
 
-static bool is_other(const ls_layout_request *request, ls_knob knob, int value) {
+/* Returns whether the request gives the knob another value. */
+static bool excludes_value(const ls_layout_request *request, ls_knob knob, int value) {
     return ls_knob_is_given(request, knob) && (int)ls_knob_get(&request->knobs, knob) != value;
 }
 
@@ -127,9 +129,9 @@ static ls_status try_meshes(search *s, const ls_layout_request *given, int worke
         for (int pp = 1; pp <= blocks && tp * pp <= most; pp++)
             for (int dp = 1; dp <= s->of.G && tp * pp * dp <= most; dp++) {
                 int all = tp * pp * dp;
-                bool other = is_other(given, LS_KNOB_tp, tp) || is_other(given, LS_KNOB_pp, pp) ||
-                             is_other(given, LS_KNOB_dp, dp) || (given->workers > 0 && all != given->workers);
-                if (other || (!named && !is_round(all) && all != most)) continue;
+                bool other = excludes_value(given, LS_KNOB_tp, tp) || excludes_value(given, LS_KNOB_pp, pp) ||
+                             excludes_value(given, LS_KNOB_dp, dp) || (given->workers > 0 && all != given->workers);
+                if (other || (!named && !is_power_of_2(all) && all != most)) continue;
                 ls_layout_request request = *given;
                 request.workers = all;
                 ls_knob_give(&request, LS_KNOB_tp, tp);
@@ -164,7 +166,7 @@ ls_status ls_native_search(const ls_native_machine *machine, const ls_native_tas
     return status;
 }
 
-static ls_status none_fits(const ls_native_found *found, bool on_gpus) {
+static ls_status fail_nothing_fits(const ls_native_found *found, bool on_gpus) {
     char text[TEXT_MAX];
     const ls_prediction *p = &found->lacks.prediction;
     ls_layout_text(&found->lacks.layout, text, sizeof text);
@@ -179,7 +181,7 @@ ls_status ls_native_complete(const ls_native_machine *machine, const ls_settings
                              ls_native_found *found) {
     ls_native_task task = ls_native_task_of(settings, machine);
     LS_TRY(ls_native_search(machine, &task, request, 0, found));
-    if (found->fitting == 0) return none_fits(found, machine->is_gpus);
+    if (found->fitting == 0) return fail_nothing_fits(found, machine->is_gpus);
     request->workers = ls_layout_workers(&found->fits[0].layout);
     request->knobs = found->fits[0].layout.knobs;
     request->given = ~0u;

@@ -42,12 +42,14 @@ static bool counts(const fitting *f, size_t i) { return f->group[i] >= 0 && f->g
 
 static double relative(const double *values, int j) { return values[j] / ls_fitted_row_get((ls_fitted)j)->usual - 1; }
 
+/* Returns the Huber weight of an error. */
 static double weight_of(double error) {
     double size = fabs(error);
     return size > ROW_ERROR ? ROW_ERROR / size : 1;
 }
 
-static ls_status price(const fitting *f, const double *values, double *sum) {
+/* Predicts all rows with these constants; *sum: the value to minimise. */
+static ls_status predict_errors(const fitting *f, const double *values, double *sum) {
     *sum = 0;
     for (size_t i = 0; i < f->rows->count; i++) {
         if (!counts(f, i)) continue;
@@ -94,7 +96,8 @@ static ls_status slopes(const fitting *f, size_t i, const double *values, double
     return LS_OK;
 }
 
-static ls_status gather(const fitting *f, const double *values, equations *e) {
+/* Adds up the normal equations of a Gauss–Newton step. */
+static ls_status sum_equations(const fitting *f, const double *values, equations *e) {
     memset(e, 0, sizeof *e);
     for (size_t i = 0; i < f->rows->count; i++) {
         double s[N], w;
@@ -128,7 +131,8 @@ static void solve(equations *e, double *x) {
     }
 }
 
-static void move(const fitting *f, const double *from, const double *step, double share, double *to) {
+/* Moves the fitted constants by a share of the step, within their ranges; the others get their usual values. */
+static void step_constants(const fitting *f, const double *from, const double *step, double share, double *to) {
     for (int j = N; j < LS_FITTED_ALL; j++) to[j] = ls_fitted_row_get((ls_fitted)j)->usual;
     for (int j = 0; j < N; j++) {
         const ls_fitted_row *row = ls_fitted_row_get((ls_fitted)j);
@@ -140,16 +144,16 @@ static void move(const fitting *f, const double *from, const double *step, doubl
 
 static ls_status fit(fitting *f, int steps, double *values) {
     double now, then, step[N], to[LS_FITTED_ALL], none[N] = {0};
-    move(f, values, none, 0, values);
-    LS_TRY(price(f, values, &now));
+    step_constants(f, values, none, 0, values);
+    LS_TRY(predict_errors(f, values, &now));
     for (int i = 0; i < steps; i++) {
         equations e;
         double share = 1, was = now;
-        LS_TRY(gather(f, values, &e));
+        LS_TRY(sum_equations(f, values, &e));
         solve(&e, step);
         for (int h = 0; h < HALVINGS; h++, share /= 2) {
-            move(f, values, step, share, to);
-            LS_TRY(price(f, to, &then));
+            step_constants(f, values, step, share, to);
+            LS_TRY(predict_errors(f, to, &then));
             if (then >= now) continue;
             memcpy(values, to, sizeof to);
             now = then;
@@ -157,7 +161,7 @@ static ls_status fit(fitting *f, int steps, double *values) {
         }
         if (was - now < ENOUGH * was) break;
     }
-    return price(f, values, &now);
+    return predict_errors(f, values, &now);
 }
 
 /* ---- groups ------------------------------------------------------------------------------------------------------ */

@@ -60,7 +60,7 @@ typedef struct source_row {
 
 static const char *text(const source_row *r, const char *name) { return ls_csv_field(r->csv, r->number, name); }
 
-static ls_status bad(const source_row *r, const char *name, const char *what) {
+static ls_status refuse_field(const source_row *r, const char *name, const char *what) {
     return ls_csv_refuse(r->csv, r->number, name, what);
 }
 
@@ -80,8 +80,8 @@ static ls_status read_number(const source_row *r, const column *c, ls_row *row) 
     char *end, *to = (char *)row + c->offset;
     if (!*from && c->presence != FULL) return LS_OK;
     long long n = strtoll(from, &end, 10);
-    if (end == from || *end) return bad(r, c->name, "it must be a whole number");
-    if (n < c->min || n > c->max) return bad(r, c->name, "it is out of range");
+    if (end == from || *end) return refuse_field(r, c->name, "it must be a whole number");
+    if (n < c->min || n > c->max) return refuse_field(r, c->name, "it is out of range");
     switch (c->bytes) {
     case sizeof(size_t): memcpy(to, &(size_t){(size_t)n}, sizeof(size_t)); break;
     case sizeof(int): memcpy(to, &(int){(int)n}, sizeof(int)); break;
@@ -94,7 +94,7 @@ static ls_status complete_shape(const source_row *r, ls_row *row) {
     ls_shape *shape = &row->task.shape;
     if (shape->kv_heads == 0) shape->kv_heads = shape->H;
     if (shape->hidden == 0) shape->hidden = 4 * shape->C;
-    if (shape->C % shape->H != 0) return bad(r, "heads", "it does not divide hidden");
+    if (shape->C % shape->H != 0) return refuse_field(r, "heads", "it does not divide hidden");
     shape->head_size = shape->C / shape->H;
     shape->T = row->task.seq;
     shape->arch =
@@ -111,7 +111,8 @@ static ls_status read_between(const source_row *r, ls_link *between) {
     char *end;
     if (!*from) return LS_OK;
     double rate = strtod(from, &end);
-    if (*end || !(rate > 0 && rate < 1e9)) return bad(r, "link_between_gbps_per_gpu", "it must be a number above 0");
+    if (*end || !(rate > 0 && rate < 1e9))
+        return refuse_field(r, "link_between_gbps_per_gpu", "it must be a number above 0");
     between->bandwidth = rate / 8 * 1e9;
     return LS_OK;
 }
@@ -191,7 +192,7 @@ static ls_status read_recompute(const source_row *r, ls_row *row) {
     int kind = LS_RECOMPUTE_NONE;
     row->free_recompute = !*t;
     if (*t && !ls_choice_find(LS_CHOICES(LS_RECOMPUTE_LIST), t, &kind))
-        return bad(r, "recompute", "it must be none, selective or full");
+        return refuse_field(r, "recompute", "it must be none, selective or full");
     row->layout.recompute = (ls_recompute)kind;
     return LS_OK;
 }
@@ -213,13 +214,13 @@ static ls_status read_value(const source_row *r, ls_row *row) {
     char *end;
     int i = 0;
     while (i < LS_ROW_METRICS && strcmp(m, metric_names[i]) != 0) i++;
-    if (i == LS_ROW_METRICS) return bad(r, "measured_metric", "unknown metric");
+    if (i == LS_ROW_METRICS) return refuse_field(r, "measured_metric", "unknown metric");
     row->metric = (ls_row_metric)i;
     row->value = strtod(v, &end);
     if (!*v)
         row->value = 0; /* blanked: there is nothing to compare with */
     else if (*end || !(row->value > 0 && row->value < 1e300))
-        return bad(r, "value", "it must be a number above 0");
+        return refuse_field(r, "value", "it must be a number above 0");
     return LS_OK;
 }
 
@@ -366,7 +367,8 @@ static const double MEMORY_DOUBT = .08;
 
 static bool may_fit(const ls_prediction *p) { return p->memory_bytes <= (1 + MEMORY_DOUBT) * p->capacity_bytes; }
 
-static ls_status consider(const ls_row *row, const ls_knobs *layout, choice *c) {
+/* Keeps the layout if it is possible and faster; one that fits is preferred. */
+static ls_status try_layout(const ls_row *row, const ls_knobs *layout, choice *c) {
     ls_prediction p;
     if (ls_plan_check(&row->task, layout) != LS_OK) return LS_OK;
     if (row->task.global_batch % ((size_t)layout->dp * layout->micro) != 0) return LS_OK;
@@ -382,7 +384,7 @@ static ls_status consider(const ls_row *row, const ls_knobs *layout, choice *c) 
 static bool divides_evenly(size_t layers, size_t chunks) { return layers % chunks == 0 || (layers + 2) % chunks == 0; }
 
 static ls_status try_virtual(const ls_row *row, ls_knobs layout, choice *c) {
-    if (!row->free_virtual) return consider(row, &layout, c);
+    if (!row->free_virtual) return try_layout(row, &layout, c);
     for (int v = 1; v <= VIRTUAL_MAX && (size_t)(v * layout.pp) <= row->task.shape.L; v++) {
         if (v > 1 && row->task.stack.even_stages && !divides_evenly(row->task.shape.L, (size_t)(v * layout.pp)))
             continue;
@@ -391,7 +393,7 @@ static ls_status try_virtual(const ls_row *row, ls_knobs layout, choice *c) {
         if (row->task.stack.usual_virtual && v != row->task.stack.usual_virtual) continue;
         layout.virtual_stages = v;
         layout.schedule = v > 1 ? LS_SCHEDULE_INTERLEAVED : LS_SCHEDULE_1F1B;
-        LS_TRY(consider(row, &layout, c));
+        LS_TRY(try_layout(row, &layout, c));
     }
     return LS_OK;
 }

@@ -54,6 +54,7 @@ static ls_status predict_row(ls_validation *v, const ls_row *row, ls_validate_ro
 
 /* ---- one number for a cluster ------------------------------------------------------------------------------------ */
 
+/* Returns how many of a cluster's rows are fitted: a quarter, FIT_LEAST at least, half at most. */
 static size_t rows_to_fit(size_t rows) {
     size_t fit = rows / 4;
     if (fit < FIT_LEAST) fit = FIT_LEAST;
@@ -181,7 +182,7 @@ typedef struct choice {
 
 static bool is_inside(const ls_validate_row *r) { return r->row->layout.tp <= r->row->task.cluster.site[0].node; }
 
-static bool has(const choice *c, const ls_validate_row *r) {
+static bool is_chosen(const choice *c, const ls_validate_row *r) {
     if (c->source >= 0 && r->source != c->source) return false;
     return (!c->inside || is_inside(r)) && (!c->group || strcmp(r->row->group, c->group) == 0);
 }
@@ -203,7 +204,7 @@ static ls_validate_line *add_line(ls_validation *v, const choice *c) {
     memset(line, 0, sizeof *line);
     for (size_t i = 0; i < v->rows; i++) {
         const ls_validate_row *r = &v->row[i];
-        if (!r->judged || !has(c, r)) continue;
+        if (!r->judged || !is_chosen(c, r)) continue;
         add_error(r->row->metric == LS_ROW_MEMORY ? &line->memory : &line->time, r->error);
         if (r->row->metric != LS_ROW_MEMORY) add_error(&line->baseline, r->baseline_error);
     }
@@ -212,7 +213,7 @@ static ls_validate_line *add_line(ls_validation *v, const choice *c) {
     divide_by_rows(&line->baseline);
     for (size_t i = 0; i < v->regrets && !c->inside; i++) {
         const ls_validate_regret *g = &v->regret[i];
-        if (!has(c, g->best)) continue;
+        if (!is_chosen(c, g->best)) continue;
         line->tasks++;
         line->regret += g->regret;
         if (g->regret > line->worst_regret) line->worst_regret = g->regret;

@@ -20,12 +20,14 @@ static double column(const ls_times_basis *basis, int row, int term) {
     return basis->fit.x[row][LS_TERM_COMPUTE] * basis->bubble[row] / (1 + basis->bubble[row] + basis->imbalance[row]);
 }
 
-static bool moves(const ls_times_basis *basis, int term) {
+/* Returns whether the rows can show a change of this term. */
+static bool can_move(const ls_times_basis *basis, int term) {
     for (int r = 0; r < basis->fit.rows; r++)
         if (column(basis, r, term) > 0) return basis->terms >> term & 1 || term == LS_TERM_BUBBLE;
     return false;
 }
 
+/* Returns Akaike's score, lower is better. */
 static double score_of(const ls_fit *fit, const double *c, unsigned terms) {
     return ls_fit_squares(fit, c, 5 * SCATTER) / (SCATTER * SCATTER) + 2 * ls_fit_count(terms);
 }
@@ -60,7 +62,7 @@ static int by_score(const void *a, const void *b) {
     return x->term - y->term;
 }
 
-static bool same_place(const ls_times_row *a, const ls_times_row *b) {
+static bool is_same_layout(const ls_times_row *a, const ls_times_row *b) {
     return a->chips == b->chips && a->dp == b->dp && a->tp == b->tp && a->pp == b->pp && a->micro == b->micro &&
            a->batch == b->batch;
 }
@@ -70,7 +72,8 @@ static double mean_ratio(const ls_times *times) {
     int pairs = 0;
     for (int i = 0; i < times->count; i++)
         for (int k = 0; k < times->count; k++)
-            if (times->row[i].label == 0 && times->row[k].label == 1 && same_place(&times->row[i], &times->row[k])) {
+            if (times->row[i].label == 0 && times->row[k].label == 1 &&
+                is_same_layout(&times->row[i], &times->row[k])) {
                 sum += times->row[k].time / times->row[i].time;
                 pairs++;
             }
@@ -87,7 +90,7 @@ ls_status ls_times_compare(const ls_times *times, const ls_times_basis *basis, l
     fit.terms = MOVED + 1;
     fit.any_sign = 1u << MOVED;
     for (int t = NONE; t < LS_TERMS; t++)
-        if (t == NONE || moves(basis, t))
+        if (t == NONE || can_move(basis, t))
             out->count += try_term(times, basis, t, &fit, out->largest, &out->move[out->count]);
     if (out->count == 0) return ls_fail(LS_ERR_INPUT, "too few times to compare: each label needs at least two sizes");
     qsort(out->move, (size_t)out->count, sizeof out->move[0], by_score);

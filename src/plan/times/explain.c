@@ -15,6 +15,7 @@ static const double SCATTER_LEAST = .005, SCATTER_ASSUMED = .02, WITHIN = 4;
 static const double rarity[LS_TERMS] = {
     [LS_TERM_NODES] = .1, [LS_TERM_LATENCY] = .2, [LS_TERM_SERIAL] = .3, [LS_TERM_STRAGGLER] = .5, [LS_TERM_TP] = .05};
 
+/* Estimates the relative scatter of the times from the best fit with two rows more than terms. */
 static double find_scatter(const ls_times_basis *basis, bool *assumed) {
     double least = 0, c[LS_FIT_TERMS_MAX];
     int rows = ls_fit_used(&basis->fit);
@@ -84,8 +85,9 @@ static void errors(const ls_times_basis *basis, const ls_times_explanation *best
     for (int k = 0; k < LS_LOSSES; k++) out[k] = sqrt(out[k]);
 }
 
-static void bands(const ls_times *times, const ls_times_basis *basis, const ls_times_explanation *all, int count,
-                  ls_times_answer *out) {
+/* Computes the range of each share over all explanations and their errors. */
+static void find_bands(const ls_times *times, const ls_times_basis *basis, const ls_times_explanation *all, int count,
+                       ls_times_answer *out) {
     double error[LS_LOSSES];
     errors(basis, &all[0], out->scatter, out->largest, error);
     out->decided = true;
@@ -135,7 +137,7 @@ ls_status ls_times_explain(const ls_times *times, const ls_times_basis *basis, l
     qsort(all, (size_t)count, sizeof *all, by_score);
     while (good < count && all[good].score <= all[0].score + WITHIN) good++;
     out->misfit = all[0].error / out->scatter;
-    bands(times, basis, all, good, out);
+    find_bands(times, basis, all, good, out);
     out->count = good < LS_EXPLANATIONS_MAX ? good : LS_EXPLANATIONS_MAX;
     memcpy(out->explanation, all, (size_t)out->count * sizeof *all);
     free(all);

@@ -41,6 +41,7 @@ static bool set_up(const ls_fit *fit, unsigned terms, const double *weight, syst
     return used >= s->n;
 }
 
+/* Cholesky-decomposes the matrix in place; returns false if it is not positive definite. */
 static bool decompose(system_of *s) {
     for (int i = 0; i < s->n; i++)
         for (int j = 0; j <= i; j++) {

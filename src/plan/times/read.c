@@ -130,7 +130,8 @@ static void add_base(ls_times *times) {
     times->row[times->count++] = one;
 }
 
-static void normalise(ls_times *times, double unit) {
+/* Converts measured values to times of a step. `unit`: seconds of one unit. */
+static void convert_to_steps(ls_times *times, double unit) {
     times->has_layout = times->has_batch = true;
     for (int i = 0; i < times->count; i++) {
         times->has_layout = times->has_layout && times->row[i].dp > 0;
@@ -162,7 +163,7 @@ ls_status ls_times_read(const char *path, ls_times *out) {
         snprintf(out->column, sizeof out->column, "%s", t.metric->name);
         snprintf(out->unit, sizeof out->unit, "%s", t.metric->unit);
         add_base(out);
-        normalise(out, t.metric->seconds);
+        convert_to_steps(out, t.metric->seconds);
     }
     ls_csv_free(&t.csv);
     return status;

@@ -73,7 +73,8 @@ static void fill_terms(const ls_times_row *row, double work, int node, double bu
     x[LS_TERM_PREDICTED] = 0;
 }
 
-static double work_of(const ls_times *times, const ls_times_row *row) {
+/* Returns the row's work relative to that of the first row: their global batches. */
+static double relative_work(const ls_times *times, const ls_times_row *row) {
     return times->has_batch ? (double)row->batch / (double)times->row[0].batch : 1;
 }
 
@@ -109,7 +110,7 @@ void ls_times_basis_make(const ls_times *times, int node, ls_times_basis *out) {
     for (int i = 0; i < times->count; i++) {
         const ls_times_row *row = &times->row[i];
         add_of_layout(row, &out->bubble[i], &out->imbalance[i]);
-        fill_terms(row, work_of(times, row), out->node, out->bubble[i], out->imbalance[i], out->fit.x[i]);
+        fill_terms(row, relative_work(times, row), out->node, out->bubble[i], out->imbalance[i], out->fit.x[i]);
     }
     out->terms = terms_of(times, out);
 }
@@ -123,7 +124,7 @@ double ls_times_elsewhere(const ls_times *times, const ls_times_basis *basis, co
     if (row.dp > 0) row.dp = chips / (row.tp * row.pp);
     if (row.batch && row.micro && row.dp && row.batch < row.micro * (size_t)row.dp) return 0;
     add_of_layout(&row, &bubble, &imbalance);
-    fill_terms(&row, work_of(times, &row), basis->node, bubble, imbalance, x);
+    fill_terms(&row, relative_work(times, &row), basis->node, bubble, imbalance, x);
     for (int t = 0; t < LS_TERMS; t++) sum += coefficient[t] * x[t];
     return sum;
 }
@@ -138,8 +139,6 @@ void ls_times_losses(const ls_times_basis *basis, const double *coefficient, int
     out[LS_LOSS_IMBALANCE] += part * basis->imbalance[row];
     out[LS_LOSS_UNEXPLAINED] = fit->y[row] - ls_fit_value(fit, coefficient, row);
 }
-
-/* ---- as the planner predicts ------------------------------------------------------------------------------------- */
 
 ls_status ls_times_predict_row(const ls_times_row *row, const ls_times_model *model, ls_prediction *out) {
     ls_plan_task task = model->task;

@@ -62,8 +62,6 @@ void ls_places_answered(ls_places *p, const void *connection, double now_s) {
     place->since_s = now_s;
 }
 
-/* ---- eviction ---------------------------------------------------------------------------------------------------- */
-
 typedef struct group {
     bool strangers;          /* those alone, */
     const uint64_t *address; /* or those of this address alone; NULL: of all */

@@ -68,7 +68,8 @@ static ls_status add_run(ls_shelf *s, const char *folder) {
     return LS_OK;
 }
 
-static ls_status scan(ls_shelf *s) {
+/* Looks for runs: each path is one, or a folder of some. */
+static ls_status scan_paths(ls_shelf *s) {
     for (size_t i = 0; i < s->count; i++) s->runs[i].is_there = false;
     for (int p = 0; p < s->path_count; p++) {
         if (is_run(s->paths[p])) {
@@ -131,7 +132,7 @@ void ls_shelf_destroy(ls_shelf *s) {
 ls_status ls_shelf_refresh(ls_shelf *s) {
     double now = ls_clock_seconds();
     if (now - s->scanned_s >= SCAN_S) {
-        LS_TRY(scan(s));
+        LS_TRY(scan_paths(s));
         s->scanned_s = now;
     }
     for (size_t i = 0; i < s->count; i++) {
@@ -163,6 +164,7 @@ const ls_shelf_run *ls_shelf_at(const ls_shelf *s, int i) { return &s->runs[i]; 
 
 /* ---- order ------------------------------------------------------------------------------------------------------- */
 
+/* Returns the number by which the table sorts: NaN if it is unknown, 0 for the order by name. */
 static double key_of(const ls_shelf_run *run, ls_live_sort sort) {
     switch (sort) {
     case LS_LIVE_BY_STATE: return run->facts.state ? run->facts.state[0] : 0;

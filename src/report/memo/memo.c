@@ -47,8 +47,6 @@ static ls_status put_sections(ls_page *doc, const ls_memo_facts *f) {
     return ls_page_end(doc);
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------------- */
-
 static ls_status write_file(const char *dir, const char *stem, const char *ending, const char *data, size_t bytes) {
     char path[PATH_MAX_CHARS];
     if (snprintf(path, sizeof path, "%s/%s%s", dir, stem, ending) >= (int)sizeof path)

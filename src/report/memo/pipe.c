@@ -40,6 +40,7 @@ static bool derive_pipeline(const ls_memo_facts *f, ls_knobs *l) {
     return false;
 }
 
+/* Chooses the layout whose pipeline is drawn; returns false if none has several stages. */
 static bool choose_pipeline(ls_memo_facts *f, ls_knobs *out) {
     f->pipe.chosen = f->choice.layout.pp > 1;
     if (f->pipe.chosen) {
@@ -118,7 +119,7 @@ static double draw_course(const ls_svg_plot *plot, const course *c, const char *
     return y;
 }
 
-static int drawn_micros(const ls_knobs *l, int micros) {
+static int count_drawn_micros(const ls_knobs *l, int micros) {
     int most = l->pp > DRAWN_MAX ? l->pp + 4 : DRAWN_MAX, units = l->pp * l->virtual_stages;
     while (most > 1 && most * units > BOXES_MAX) most--;
     return micros < most ? micros : most;
@@ -174,7 +175,7 @@ static void add_chart(ls_page *page, const sheet *s, int drawn) {
 ls_status ls_memo_timeline_chart(ls_page *page, const ls_memo_facts *f) {
     const ls_knobs *const layouts[] = {&f->pipe.naive, &f->pipe.micro, &f->pipe.plain};
     sheet s = {.pipe = &f->pipe};
-    int made = 0, drawn = drawn_micros(&f->pipe.micro, f->pipe.step[1].micros);
+    int made = 0, drawn = count_drawn_micros(&f->pipe.micro, f->pipe.step[1].micros);
     ls_status status = LS_OK;
     for (; made < 3; made++) {
         LS_TRY_OUT(simulate(f->task, layouts[made], drawn, &s.course[made]));

@@ -38,7 +38,7 @@ static void put_instead(ls_page *doc, const ls_memo_facts *f, const ls_plan_choi
 
 /* ---- why each knob is where it is -------------------------------------------------------------------------------- */
 
-static void why_tensor(ls_page *doc, const ls_memo_facts *f) {
+static void put_why_tensor(ls_page *doc, const ls_memo_facts *f) {
     const ls_knobs *l = &f->choice.layout;
     const ls_memo_flow *flow = &f->flow[LS_MEMO_TP];
     if (l->tp < 2) {
@@ -60,7 +60,7 @@ static void why_tensor(ls_page *doc, const ls_memo_facts *f) {
                     LS_SECONDS(wide), LS_SECONDS(f->choice.prediction.seconds));
 }
 
-static void why_pipeline(ls_page *doc, const ls_memo_facts *f) {
+static void put_why_pipeline(ls_page *doc, const ls_memo_facts *f) {
     const ls_knobs *l = &f->choice.layout;
     const ls_memo_flow *flow = &f->flow[LS_MEMO_PP], *tensor = &f->flow[LS_MEMO_TP];
     if (l->pp < 2) {
@@ -81,7 +81,7 @@ static void why_pipeline(ls_page *doc, const ls_memo_facts *f) {
                 LS_PERCENT(f->pipe.busy[1]));
 }
 
-static void why_replicas(ls_page *doc, const ls_memo_facts *f) {
+static void put_why_replicas(ls_page *doc, const ls_memo_facts *f) {
     const ls_knobs *l = &f->choice.layout;
     const ls_memo_flow *flow = &f->flow[f->gathers ? LS_MEMO_GATHER : LS_MEMO_DP];
     if (ls_plan_chips(l) == 1)
@@ -109,7 +109,7 @@ static void why_replicas(ls_page *doc, const ls_memo_facts *f) {
                     ls_prediction_fits(plain) ? "" : ", which does not fit");
 }
 
-static void why_recompute(ls_page *doc, const ls_memo_facts *f) {
+static void put_why_recompute(ls_page *doc, const ls_memo_facts *f) {
     const ls_prediction *now = &f->choice.prediction, *other = &f->recompute.prediction;
     if (f->choice.layout.recompute == LS_RECOMPUTE_NONE) {
         LS_ITEM(doc, "\1No recomputation.\2 Activations fit.");
@@ -189,10 +189,10 @@ void ls_memo_recommend(ls_page *doc, const ls_memo_facts *f) {
             LS_SECONDS(f->choice.prediction.seconds), LS_SHORT(f->step_tokens));
     put_facts(doc, f);
     ls_memo_sensitivity(doc, f);
-    why_tensor(doc, f);
-    why_pipeline(doc, f);
-    why_replicas(doc, f);
-    why_recompute(doc, f);
+    put_why_tensor(doc, f);
+    put_why_pipeline(doc, f);
+    put_why_replicas(doc, f);
+    put_why_recompute(doc, f);
     LS_TEXT(doc, "As command-line options:");
     put_flags(doc, &f->choice.layout);
     put_others(doc, f);

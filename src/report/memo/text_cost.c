@@ -184,8 +184,6 @@ void ls_memo_traffic(ls_page *doc, const ls_memo_facts *f) {
     put_activations(doc, f);
 }
 
-/* ---- utilisation ------------------------------------------------------------------------------------------------- */
-
 ls_status ls_memo_utilisation(ls_page *doc, const ls_memo_facts *f) {
     const ls_memo_pipe *pipe = &f->pipe;
     LS_HEADING(doc, "The pipeline, without and with micro-batches");
@@ -290,8 +288,6 @@ void ls_memo_precision(ls_page *doc, const ls_memo_facts *f) {
         LS_TEXT(doc, "fp16 overflows at 65,504 and underflows below 6e-8: the loss must be scaled, and steps that "
                      "overflow must be skipped. bf16 has the range of fp32 and needs neither.");
 }
-
-/* ---- the step ---------------------------------------------------------------------------------------------------- */
 
 void ls_memo_step(ls_page *doc, const ls_memo_facts *f) {
     const ls_prediction *p = &f->choice.prediction;

@@ -82,8 +82,6 @@ void ls_memo_sensitivity(ls_page *doc, const ls_memo_facts *f) {
     put_robust(doc, f);
 }
 
-/* ---- where nothing fits ------------------------------------------------------------------------------------------ */
-
 void ls_memo_remedy(ls_page *doc, const ls_memo_facts *f) {
     const ls_prediction *p = &f->choice.prediction;
     const ls_plan_remedy *r = &f->answer->remedy;

@@ -17,7 +17,7 @@ static void set_how(ls_memo_flow *flow, const char *collective, const char *algo
     snprintf(flow->how, sizeof flow->how, "%s: %.80s", collective, algorithm);
 }
 
-static void tensor_flow(const ls_memo_facts *f, const ls_plan_case *c, double layers, ls_memo_flow *flow) {
+static void fill_tensor_flow(const ls_memo_facts *f, const ls_plan_case *c, double layers, ls_memo_flow *flow) {
     const ls_knobs *l = c->layout;
     if (l->tp < 2) return;
     double bytes = c->elem * c->tokens * c->C, part = (l->tp - 1.0) / l->tp;
@@ -46,8 +46,8 @@ static double slowest_send(const ls_knobs *l, const ls_plan_chunks *chunks) {
     return most;
 }
 
-static void stage_flow(const ls_memo_facts *f, const ls_plan_case *c, const ls_plan_chunks *chunks,
-                       ls_memo_flow *flow) {
+static void fill_stage_flow(const ls_memo_facts *f, const ls_plan_case *c, const ls_plan_chunks *chunks,
+                            ls_memo_flow *flow) {
     const ls_knobs *l = c->layout;
     if (l->pp < 2) return;
     double messages = (l->pp > 2 ? 2.0 * l->virtual_stages : 2.0 * l->virtual_stages - 1) * c->micros;
@@ -80,7 +80,7 @@ static void copies_flow(ls_memo_facts *f, const ls_plan_case *c, double params, 
     set_how(flow, "all-reduce", ls_plan_collective_algorithm(c, copies, inner).text);
 }
 
-static void replica_flow(ls_memo_facts *f, const ls_plan_case *c, double params, ls_memo_flow *flow) {
+static void fill_replica_flow(ls_memo_facts *f, const ls_plan_case *c, double params, ls_memo_flow *flow) {
     const ls_knobs *l = c->layout;
     const ls_stack *stack = &c->task->stack;
     int D = l->dp * l->context;
@@ -102,7 +102,7 @@ static void replica_flow(ls_memo_facts *f, const ls_plan_case *c, double params,
             ls_plan_collective_algorithm(c, D, c->dp_inner).text);
 }
 
-static void gather_flow(const ls_memo_facts *f, const ls_plan_case *c, double layers, ls_memo_flow *flow) {
+static void fill_gather_flow(const ls_memo_facts *f, const ls_plan_case *c, double layers, ls_memo_flow *flow) {
     const ls_knobs *l = c->layout;
     int D = ls_plan_shards(c);
     if (D < 2 || !f->gathers) return;
@@ -151,9 +151,9 @@ void ls_memo_flows_find(ls_memo_facts *f) {
     ls_plan_case c = ls_plan_case_of(f->task, &f->choice.layout);
     ls_plan_chunks chunks;
     ls_plan_chunks_of(&c, &chunks);
-    tensor_flow(f, &c, chunks.most_layers, &f->flow[LS_MEMO_TP]);
-    stage_flow(f, &c, &chunks, &f->flow[LS_MEMO_PP]);
-    replica_flow(f, &c, chunks.params, &f->flow[LS_MEMO_DP]);
-    gather_flow(f, &c, chunks.most_layers, &f->flow[LS_MEMO_GATHER]);
+    fill_tensor_flow(f, &c, chunks.most_layers, &f->flow[LS_MEMO_TP]);
+    fill_stage_flow(f, &c, &chunks, &f->flow[LS_MEMO_PP]);
+    fill_replica_flow(f, &c, chunks.params, &f->flow[LS_MEMO_DP]);
+    fill_gather_flow(f, &c, chunks.most_layers, &f->flow[LS_MEMO_GATHER]);
     site_flow(f, &c, chunks.params, &f->flow[LS_MEMO_ACROSS]);
 }

@@ -33,15 +33,15 @@ struct ls_view_points {
     double keep[LS_VIEW_SMOOTHS];
 };
 
-static void merge(bucket *into, const bucket *other) {
+static void merge_buckets(bucket *into, const bucket *other) {
     if (isnan(into->low.y) || other->low.y < into->low.y) into->low = other->low;
     if (isnan(into->high.y) || other->high.y > into->high.y) into->high = other->high;
 }
 
-static void halve(curve *c) {
+static void halve_buckets(curve *c) {
     for (size_t i = 0; i < LS_VIEW_BUCKETS / 2; i++) {
         c->buckets[i] = c->buckets[2 * i];
-        if (!isnan(c->buckets[2 * i + 1].low.y)) merge(&c->buckets[i], &c->buckets[2 * i + 1]);
+        if (!isnan(c->buckets[2 * i + 1].low.y)) merge_buckets(&c->buckets[i], &c->buckets[2 * i + 1]);
     }
     c->count = LS_VIEW_BUCKETS / 2;
     c->per *= 2;
@@ -56,13 +56,13 @@ static ls_status add_place(curve *c, place at) {
         c->count = 0;
     }
     if (c->count == 0 || c->in_last == c->per) {
-        if (c->count == LS_VIEW_BUCKETS) halve(c);
+        if (c->count == LS_VIEW_BUCKETS) halve_buckets(c);
         c->buckets[c->count++] = (bucket){at, at};
         c->in_last = 1;
         return LS_OK;
     }
     bucket one = {at, at};
-    if (!isnan(at.y)) merge(&c->buckets[c->count - 1], &one);
+    if (!isnan(at.y)) merge_buckets(&c->buckets[c->count - 1], &one);
     c->in_last++;
     return LS_OK;
 }
@@ -88,7 +88,7 @@ static ls_status add_view_point(ls_view_points *p, ls_view_column column, double
     return LS_OK;
 }
 
-static void clear(ls_view_points *p) {
+static void clear_points(ls_view_points *p) {
     for (int k = 0; k < LS_VIEW_COLUMNS; k++)
         for (int s = 0; s < LS_VIEW_SMOOTHS; s++) {
             free(p->curve[k][s].buckets);
@@ -183,7 +183,7 @@ static ls_status take_new_steps(ls_view *view) {
 
 /* ---- a view ------------------------------------------------------------------------------------------------------ */
 
-static void name_of(const char *folder, char name[LS_RUN_NAME_MAX]) {
+static void name_folder(const char *folder, char name[LS_RUN_NAME_MAX]) {
     char text[PATH_MAX + 1];
     snprintf(text, sizeof text, "%s", folder);
     size_t end = strlen(text);
@@ -200,7 +200,7 @@ static void name_of(const char *folder, char name[LS_RUN_NAME_MAX]) {
 
 ls_status ls_view_open(const char *folder, ls_view *out) {
     *out = (ls_view){.folder = ls_path_format("%s", folder)};
-    name_of(folder, out->name);
+    name_folder(folder, out->name);
     LS_TRY(ls_series_open(folder, LS_SERIES_PARENTS, &out->series));
     out->points = calloc(1, sizeof *out->points);
     ls_status status = out->points ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for the curves of a run");
@@ -215,7 +215,7 @@ ls_status ls_view_open(const char *folder, ls_view *out) {
 
 void ls_view_close(ls_view *view) {
     ls_series_close(view->series);
-    if (view->points) clear(view->points);
+    if (view->points) clear_points(view->points);
     free(view->points);
     if (view->doctor) ls_diagnosis_free(view->doctor->said);
     if (view->doctor) free(view->doctor->said);
@@ -228,14 +228,15 @@ ls_status ls_view_refresh(ls_view *view, bool *changed) {
     ls_status status = ls_series_refresh(view->series, &change);
     if (change.any) *changed = true;
     /* A validation of a step may come before the step's place is known again. */
-    if (change.went_back) clear(view->points);
+    if (change.went_back) clear_points(view->points);
     LS_TRY(take_new_steps(view));
     return status;
 }
 
 /* ---- the doctor -------------------------------------------------------------------------------------------------- */
 
-static bool is_old(const ls_view_doctor *d, const ls_run_log *log) {
+/* Returns whether the run has grown by a tenth, or has a new event, since the diagnosis. */
+static bool is_outdated(const ls_view_doctor *d, const ls_run_log *log) {
     enum { PARTS = 10 };
     size_t grows = log->is_open ? d->steps / PARTS + 1 : 1;
     return !d->said || log->step_count < d->steps || log->step_count >= d->steps + grows ||
@@ -248,7 +249,7 @@ ls_status ls_view_diagnose(const ls_view *view, bool soon, const ls_diagnosis **
     const ls_run_log *log = ls_view_log(view);
     ls_status status = LS_OK;
     bool later = soon && log->step_count > MANY && (log->step_count > MOST || d->asked_for++ == 0);
-    if (!later && is_old(d, log)) {
+    if (!later && is_outdated(d, log)) {
         ls_diagnosis *said = malloc(sizeof *said);
         status = said ? ls_diagnose(log, said) : ls_fail(LS_ERR_RESOURCE, "out of memory for a diagnosis");
         if (status == LS_OK) {
