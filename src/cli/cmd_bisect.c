@@ -103,8 +103,6 @@ static ls_status read_series(const char *run, series *s) {
     return whole ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for %lld steps", s->last);
 }
 
-/* ---- comparing --------------------------------------------------------------------------------------------------- */
-
 static bool same_loss(double a, double b) { return memcmp(&a, &b, sizeof a) == 0; }
 
 /* Compares the steps after v->to that `other` has reached. */

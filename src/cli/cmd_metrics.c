@@ -24,8 +24,6 @@ typedef struct table {
     long long every;
 } table;
 
-/* ---- which ------------------------------------------------------------------------------------------------------- */
-
 static ls_status add_column(table *t, const ls_options *o, const char *name) {
     const ls_series_column *column = ls_series_column_find(name);
     if (strcmp(name, "step") == 0) return LS_OK; /* it is always there */
@@ -58,8 +56,6 @@ static ls_status choose_columns(table *t, const ls_options *o) {
     return status;
 }
 
-/* ---- numbers ----------------------------------------------------------------------------------------------------- */
-
 /* Prints the fewest digits that read back to the same bits; returns `text`. */
 static const char *number_text(double value, char text[NUMBER_MAX]) {
     if (isnan(value)) return "nan";
@@ -75,8 +71,6 @@ static const char *number_text(double value, char text[NUMBER_MAX]) {
 static bool is_recorded(const ls_series_column *column, const ls_run_log *log, size_t i) {
     return !isnan(column->get(log, i)) || (column->is_told && column->is_told(log, i));
 }
-
-/* ---- CSV --------------------------------------------------------------------------------------------------------- */
 
 /* Prints a row, which has a step, an evaluation after it, or both. */
 static void print_step_row(const table *t, long long step, const size_t *at_step, const size_t *at_validation) {

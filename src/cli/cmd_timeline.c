@@ -342,8 +342,6 @@ static ls_status print_timeline_json(const ls_timeline *t, const char *title, co
         ls_cli_json_list(t->workers, worker_json, t), "drawing", drawing, "gpu", gpus_json(&t->kernels)));
 }
 
-/* ---- the command ------------------------------------------------------------------------------------------------- */
-
 static ls_status run_timeline(timeline *t) {
     LS_TRY(find_files(t));
     LS_TRY(ls_trace_open(t->trace_path, &t->trace));

@@ -20,8 +20,6 @@ typedef struct session {
     json_t *json, *sums; /* the sums of the last case are borrowed */
 } session;
 
-/* ---- options ----------------------------------------------------------------------------------------------------- */
-
 /* Refuses options of layouts only if they were given on the command line, because a file may have been written for
  * training. */
 static ls_status check_options(const ls_options *o) {

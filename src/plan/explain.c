@@ -9,8 +9,6 @@
 
 #include "plan/cost/cost_case.h"
 
-/* ---- lost time --------------------------------------------------------------------------------------------------- */
-
 /* Counts half of the FLOPs that model_flops counts if attention skips what the causal mask hides. */
 static double attention_flops(const ls_plan_task *task) {
     const ls_shape *shape = &task->shape;

@@ -176,8 +176,6 @@ static ls_status walk_all(walk *w) {
     return LS_OK;
 }
 
-/* ---- empty search space ------------------------------------------------------------------------------------------ */
-
 static ls_status fail_empty(const ls_plan_task *task, const ls_layout_request *request) {
     int chips = ls_cluster_chips(&task->cluster);
     ls_knobs l = request->knobs;

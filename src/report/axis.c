@@ -7,8 +7,6 @@
 
 #include "report/numbers.h"
 
-/* ---- units ------------------------------------------------------------------------------------------------------- */
-
 typedef struct measure {
     double one; /* of the unit, in what the scale counts */
     const char *name;

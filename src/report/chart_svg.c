@@ -105,8 +105,6 @@ static int height_of(const ls_chart *chart) {
     return TITLE + (names > scale ? names : scale) + BOTTOM;
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------------------- */
-
 static void draw_one_chart(const ls_chart *chart, int top, FILE *out) {
     ls_svg_plot p = {.out = out,
                      .left = LEFT,

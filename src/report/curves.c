@@ -8,8 +8,6 @@
 
 enum { TOP = 30, MARKS = 16, HEIGHT = 200, TICKS = 6, RIGHT = 10, NAMED_MAX = 32 };
 
-/* ---- fewer points ------------------------------------------------------------------------------------------------ */
-
 size_t ls_curves_thin(ls_curve_point *points, size_t count, size_t columns) {
     size_t kept = 0;
     if (count <= 2 * columns || columns == 0) return count;
@@ -41,8 +39,6 @@ void ls_curves_smooth(ls_curve_point *points, size_t count, double half) {
         points[i].y = sum / weight;
     }
 }
-
-/* ---- scales ------------------------------------------------------------------------------------------------------ */
 
 static bool is_shown(const ls_curves *c, const ls_curve_point *at) {
     return isfinite(at->x) && isfinite(at->y) && !(c->x_log && at->x <= 0) && !(c->y_log && at->y <= 0) &&
@@ -83,8 +79,6 @@ static void find_ends(const ls_curves *c, ls_svg_plot *p) {
     p->x_log = c->x_log;
     p->y_log = c->y_log;
 }
-
-/* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
 static void look_of(const ls_curve *curve, char look[8]) {
     if (curve->series == LS_CURVE_GUIDE)

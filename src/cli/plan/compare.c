@@ -314,8 +314,6 @@ static void print_table(const answer both[2], const items *all) {
         printf("\nA and B differ in more than the hardware: model, sequence, batch or program are not the same\n");
 }
 
-/* ---- JSON -------------------------------------------------------------------------------------------------------- */
-
 static ls_status print_answers_json(const answer both[2], const items *all) {
     json_t *stop = json_array(), *begin = json_array();
     for (int i = 0; i < all->count; i++)

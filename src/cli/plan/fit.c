@@ -70,8 +70,6 @@ static void print_last(const ls_fit *fit, bool left_out) {
     printf("\n");
 }
 
-/* ---- for programs ------------------------------------------------------------------------------------------------ */
-
 static json_t *constants_json(const double *values) {
     json_t *object = json_object();
     for (int j = 0; j < LS_FITTED_ALL; j++)

@@ -21,8 +21,6 @@ static void layout_text(const ls_validate_row *r, char *out, size_t room) {
         snprintf(out + n, room - (size_t)n, ", micro %zu, %s", l->micro, ls_recompute_name(l->recompute));
 }
 
-/* ---- rows -------------------------------------------------------------------------------------------------------- */
-
 static void print_rows(const ls_validation *v) {
     printf("%-34s %12s %12s %8s  %s\n", "row", "predicted", "measured", "error", "layout");
     for (size_t i = 0; i < v->rows; i++) {

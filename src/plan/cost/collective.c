@@ -97,8 +97,6 @@ double ls_plan_send_seconds(const ls_plan_case *c, int stage, double bytes) {
     return link->start_seconds + bytes / ls_plan_link_rate(link) * (leaves ? 1 : 2);
 }
 
-/* ---- descriptions ------------------------------------------------------------------------------------------------ */
-
 ls_algorithm ls_plan_collective_algorithm(const ls_plan_case *c, int size, int inner) {
     ls_algorithm out;
     const ls_link *inside = &c->site->inside;

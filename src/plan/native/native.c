@@ -109,8 +109,6 @@ static ls_status fill_memory(const step *st, ls_prediction *out) {
     return status;
 }
 
-/* ---- traffic ----------------------------------------------------------------------------------------------------- */
-
 /* Returns the seconds of a collective. A member's bytes are converted to the size of the whole vector (lockstep.h,
  * "traffic"). */
 static double axis_seconds(const step *st, const ls_traffic *of, ls_native_op op, int group) {

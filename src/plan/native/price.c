@@ -20,8 +20,6 @@ static ls_status pass(ls_device *device, ls_price_kind kind, ls_native_pass whic
     return LS_OK;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------ */
-
 static ls_status copy(ls_device *d, void *to, const void *from, size_t bytes) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_SET, LS_F32, bytes / sizeof(float), 2);
 }

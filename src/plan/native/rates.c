@@ -129,8 +129,6 @@ double ls_native_dropped_seconds(const ls_native_rates *r, bool backward, int ty
     return heads * ls_mask_pairs(LS_MASK_CAUSAL, T) * r->dropped[backward][measured_type(r, type)];
 }
 
-/* ---- passes ------------------------------------------------------------------------------------------------------ */
-
 /* Returns the seconds of a pass on a GPU, on the line through the two measured points `t`: a launch plus the time of
  * its bytes. */
 static double line_seconds(const ls_native_rates *r, const double *t, double elems) {
@@ -194,8 +192,6 @@ const ls_native_rates *ls_native_rates_of(const ls_native_machine *machine, int 
     *slower = (double)r->threads / threads;
     return r;
 }
-
-/* ---- GPUs -------------------------------------------------------------------------------------------------------- */
 
 ls_status ls_native_on_gpus(const ls_native_machine *machine, ls_native_machine *out) {
     const ls_native_gpu *gpu = &machine->gpu;

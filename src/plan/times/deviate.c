@@ -171,8 +171,6 @@ static ls_status fit_link(deviating *d, ls_times_deviation *out) {
     return LS_OK;
 }
 
-/* ---- which ------------------------------------------------------------------------------------------------------- */
-
 static int by_error(const void *a, const void *b) {
     const ls_times_deviation *x = a, *y = b;
     if (x->tested != y->tested) return x->tested ? -1 : 1;

@@ -8,8 +8,6 @@
 
 enum { TABLE_MAX = 2000 };
 
-/* ---- choices ----------------------------------------------------------------------------------------------------- */
-
 static void put_select(FILE *out, const char *label, const char *name, const char *const *values,
                        const char *const *texts, int count, int chosen) {
     fprintf(out, "<label>%s <select name=\"%s\">", label, name);

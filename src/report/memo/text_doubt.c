@@ -6,8 +6,6 @@
 #include "plan/published/error_bands.h"
 #include "report/memo/facts.h"
 
-/* ---- which devices ----------------------------------------------------------------------------------------------- */
-
 /* Formats "8 of the 16 A100-80GB-SXM", "the 32 H100-80GB-SXM of one site alone" or "both sites". */
 static ls_memo_line devices(const ls_memo_facts *f, const ls_plan_size *use) {
     const ls_cluster *asked = &f->answer->question->task.cluster;
