@@ -22,8 +22,7 @@
 ls_status ls_cmd_verify_order(const ls_options *options);
 /* Runs `lockstep plan --validate FILE`, which compares predictions with the published runs of a file. */
 ls_status ls_cmd_plan_validate(const ls_options *options);
-/* Runs `lockstep plan --validate FILE` with `--leave-out` or `--fit DIR`, which fits the constants of the cost model
- * again. */
+/* Runs `lockstep plan --validate FILE` with `--leave-out` or `--fit DIR`, which fits the cost model's constants. */
 ls_status ls_cmd_plan_fit(const ls_options *options);
 /* Runs `lockstep plan --compare A.json B.json`, which prints two answers as one table. */
 ls_status ls_cmd_plan_compare(const ls_options *options);

@@ -27,8 +27,7 @@ typedef struct bench {
 
 static double bytes_per_s(size_t bytes, double time_us) { return (double)bytes / (time_us * 1e-6); }
 
-/* Returns the operation's memory traffic per second as a share of that of plain copies, which read and write each
- * byte. */
+/* Returns the operation's memory traffic per second over that of plain copies, which read and write each byte. */
 static double of_copy(const ls_bench_case *one, ls_native_op op, int s) {
     double traffic_bytes = ls_bench_traffic_bytes(op, one->plan.workers, one->plan.size_bytes[s]);
     if (one->own.copy_bytes_per_s <= 0) return 0;

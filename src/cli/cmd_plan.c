@@ -62,8 +62,7 @@ static bool print_list(const ls_options *o) {
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
-/* Formats a flat object as YAML, a line for each member: JSON scalars are YAML scalars. Returns NULL if out of
- * memory. */
+/* Formats a flat object as YAML, a line for each member: JSON scalars are YAML scalars. NULL: out of memory. */
 static char *yaml_text(json_t *object) {
     char *text = NULL;
     size_t bytes;

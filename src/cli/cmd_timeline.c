@@ -92,8 +92,7 @@ static ls_status find_files(timeline *t) {
 
 /* ---- what is drawn ----------------------------------------------------------------------------------------------- */
 
-/* Makes "step 3: dp 2 × tp 1 × pp 4, 1f1b"; leaves out a layout that does not match the trace, because it is of another
- * run. */
+/* Makes "step 3: dp 2 × tp 1 × pp 4, 1f1b"; leaves out a layout that does not match the trace (of another run). */
 static void make_title(timeline *t, const ls_layout_request *request) {
     const ls_timeline *line = &t->line;
     char schedule[64] = "", zero[32] = "";

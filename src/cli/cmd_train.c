@@ -69,8 +69,7 @@ static ls_status train(ls_run *run, void *arg) {
 /* A page that has not ended by then, as one that is stopped, is killed: nothing is lost with it. */
 static const double PAGE_S = 5;
 
-/* Starts `lockstep watch` for the run in a process of its own, which the kernel kills with this one. Returns −1 if
- * there is none. */
+/* Starts `lockstep watch` for the run in a process that the kernel kills with this one; −1: there is none. */
 static pid_t begin_page(const ls_run *run) {
     char program[] = "/proc/self/exe", name[] = "lockstep", command[] = "watch", flag[] = "--live", runs[] = "--runs";
     char *const argv[] = {name, command, runs, run->out, flag, (char *)(uintptr_t)run->options.live, NULL};

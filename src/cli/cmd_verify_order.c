@@ -20,8 +20,7 @@ typedef struct session {
     json_t *json, *sums; /* the sums of the last case are borrowed */
 } session;
 
-/* Refuses options of layouts only if they were given on the command line, because a file may have been written for
- * training. */
+/* Refuses layout options only if given on the command line, because a file may have been written for training. */
 static ls_status check_options(const ls_options *o) {
     static const ls_option_id others[] = {LS_OPT_all, LS_OPT_quick,  LS_OPT_part,
                                           LS_OPT_out, LS_OPT_resume, LS_OPT_trace};

@@ -1,5 +1,4 @@
-/* print.h: helpers with which commands print: JSON on standard output, progress on standard error, names for a
- * shell. */
+/* print.h: helpers of commands: JSON on standard output, progress on standard error, names for a shell. */
 #ifndef LS_CLI_PRINT_H
 #define LS_CLI_PRINT_H
 
@@ -34,8 +33,7 @@ bool ls_cli_reader_is_gone(void);
 
 /* ---- progress ---------------------------------------------------------------------------------------------------- */
 
-/* Print a line to standard error that the next one replaces, and remove it. They do nothing unless that is a
- * terminal. */
+/* Print a line to standard error that the next one replaces, and remove it; nothing unless that is a terminal. */
 void ls_cli_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void ls_cli_progress_end(void);
 /* Shows what of this machine is being measured; NULL: done. A callback; ctx is not used. */

@@ -72,8 +72,7 @@ typedef struct ls_metrics_file {
     ls_path path;
 } ls_metrics_file;
 
-/* Lists the files set aside beside `path`, steps ascending. The caller frees *files, which is NULL if there are
- * none. */
+/* Lists the files set aside beside `path`, steps ascending. The caller frees *files; NULL if there are none. */
 ls_status ls_metrics_files(const char *path, ls_metrics_file **files, int *count);
 /* Renames the file to its name as a file set aside, metrics-LASTSTEP.jsonl, and sets *out to that. *out is "" if the
  * file stays: `last_step` is negative, or the name is taken. */
@@ -94,8 +93,7 @@ typedef struct ls_metrics_about {
     int64_t saved_step; /* of the last line that records a checkpoint; −1: none does */
 } ls_metrics_about;
 
-/* Reads the file `path` for its highest step and its last checkpoint; damaged lines are skipped. An absent file is no
- * error. */
+/* Reads the file `path` for its highest step and last checkpoint, without damaged lines. It need not exist. */
 ls_status ls_metrics_look(const char *path, ls_metrics_about *out);
 
 typedef struct ls_metrics_cut_report {

@@ -213,8 +213,7 @@ static ls_status add_sample(ls_run_log *run, int64_t step, const json_t *line) {
     return LS_OK;
 }
 
-/* Reads the reason of a stop. A message that fills the buffer was cut off, so its last, incomplete clause is
- * dropped. */
+/* Reads the reason of a stop. One that fills the buffer was cut off, so its last, incomplete clause is dropped. */
 static void read_stop(const json_t *line, char out[LS_RUN_TEXT_MAX]) {
     text_member(line, "stopped", out, LS_RUN_TEXT_MAX);
     char *last = strlen(out) == LS_RUN_TEXT_MAX - 1 ? strrchr(out, ';') : NULL;

@@ -338,8 +338,7 @@ static ls_status read_again(ls_series *s, before *b) {
     return read_all(s);
 }
 
-/* Drops the records of the sources from number `first` on. *is_whole false: that is impossible, and the run must be
- * read again. */
+/* Drops the records of sources from number `first` on. *is_whole false: impossible, and the run must be read again. */
 static ls_status drop_sources(ls_series *s, size_t first, before *b, bool *is_whole) {
     *is_whole = true;
     if (first >= s->count) return LS_OK;

@@ -191,8 +191,7 @@ static ls_status measure_timeline(ls_timeline *t, const char *source) {
 
 /* ---- reductions -------------------------------------------------------------------------------------------------- */
 
-/* How much of the gradient reductions overlaps with the backward pass. Lists have disjoint intervals in order of
- * time. */
+/* How much of the gradient reductions overlaps with the backward pass. Lists have disjoint, ascending intervals. */
 typedef struct interval {
     double begin, end;
     int64_t n;

@@ -131,8 +131,7 @@ ls_status ls_plan_ladder(const ls_plan_task *task, const ls_knobs *layout, ls_pl
 
 /* ---- scaling ----------------------------------------------------------------------------------------------------- */
 
-/* Lists sizes in chips: a node (or less, if the cluster is smaller), then twice as many each time, and the cluster's
- * own. */
+/* Lists sizes in chips: a node (at most the cluster), then twice as many each time, and the cluster's own. */
 static int sizes_of(const ls_cluster *cluster, int most, int *sizes) {
     int own = ls_cluster_chips(cluster), count = 0, unit = cluster->site[0].node * cluster->sites;
     if (own <= unit) unit = cluster->sites;

@@ -40,8 +40,7 @@ typedef struct guard {
     size_t count;
 } guard;
 
-/* Visitor of the search: keeps layouts that are fast enough and fit in less memory, with a lower bound of their time
- * with slow links. */
+/* Visitor: keeps layouts that are fast enough and fit in less memory, with a bound of their time with slow links. */
 static ls_status add_to_guard(void *state, const ls_knobs *layout) {
     guard *g = state;
     ls_prediction bound;

@@ -22,8 +22,7 @@ typedef struct ls_plan_sensitivity {
     double robust_link_seconds; /* of `robust` with half the bandwidth */
 } ls_plan_sensitivity;
 
-/* Computes the sensitivity of the best layout found. `error`: the error band of the cost model, as a share of the
- * time. */
+/* Computes the sensitivity of the best layout. `error`: the cost model's error band, as a share of the time. */
 ls_status ls_plan_sensitivity_find(const ls_plan_task *task, const ls_layout_request *request,
                                    const ls_plan_found *found, double error, ls_plan_sensitivity *out);
 

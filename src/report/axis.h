@@ -1,5 +1,4 @@
-/* axis.h: draws the axes of a plot (svg.h) with round numbers and units. Numbers stand beside the plot, never
- * inside. */
+/* axis.h: draws the axes of a plot (svg.h) with round numbers and units. Numbers stand beside the plot. */
 #ifndef LS_REPORT_AXIS_H
 #define LS_REPORT_AXIS_H
 
@@ -30,8 +29,7 @@ void ls_axis_name(const char *name, double last, ls_axis_unit unit, char *out, s
 
 /* Draws the left scale: lines across the plot, about `most` numbers left of it. */
 void ls_axis_draw_y(const ls_svg_plot *p, ls_axis_unit unit, int most);
-/* Draws the lower scale: a line, ticks, numbers below it that neither touch nor cross `right`, the edge of the picture.
- * Returns its height. */
+/* Draws the lower scale: a line, ticks, numbers below it that do not cross `right`. Returns its height. */
 double ls_axis_draw_x(const ls_svg_plot *p, double right, ls_axis_unit unit, const char *name);
 /* Returns the width that the numbers of the left scale need. */
 double ls_axis_room(double first, double last, bool is_log, ls_axis_unit unit, int most);

@@ -104,8 +104,7 @@ static int rows_of(const char *text) {
     return rows;
 }
 
-/* Prints a table. One of more than three columns changes its form on phones; a long one of two is split in two side by
- * side. */
+/* Prints a table. On phones one of more than three columns changes its form; a long one of two is split in two. */
 static void put_table(FILE *out, const char *text, const char *align) {
     const char *head = text;
     bool many = strlen(align) > 3, is_long = strlen(align) == 2 && rows_of(text) > 30;

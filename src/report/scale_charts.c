@@ -58,8 +58,7 @@ static const ls_scaling_point *put_measured(ls_svg_plot *p, const ls_scale_found
     return last;
 }
 
-/* Draws a line from the last measured size through the predicted ones, with the range of each; returns the last
- * point. */
+/* Draws a line from the last measured size through predicted ones, with their ranges; returns the last point. */
 static const ls_scaling_point *put_predicted(ls_svg_plot *p, const ls_scale_found *f, const ls_scaling_point *last,
                                              int series) {
     size_t batch = last->batch;

@@ -27,8 +27,7 @@ extern const char ls_svg_style[];
 
 enum { LS_SVG_WIDE = 720, LS_SVG_NARROW = 330, LS_SVG_SERIES = 8 };
 
-/* Draws a chart of that width and returns its height. It must accept any width, and `out` NULL to measure the
- * height. */
+/* Draws a chart of that width, any width, and returns its height; with `out` NULL it only measures. */
 typedef int ls_svg_draw(FILE *out, int width, const void *ctx);
 
 static inline bool ls_svg_is_narrow(int width) { return width < 480; }

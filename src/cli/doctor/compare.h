@@ -1,5 +1,4 @@
-/* compare.h: prints how two runs differ (`lockstep doctor A B`), and which change explains the difference in time and
- * loss. */
+/* compare.h: prints how two runs differ (`lockstep doctor A B`), and which change explains it. */
 #ifndef LS_CLI_DOCTOR_COMPARE_H
 #define LS_CLI_DOCTOR_COMPARE_H
 

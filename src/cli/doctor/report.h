@@ -6,8 +6,7 @@
 
 /* Prints the diagnosis for people. `name`: the run as the user named it. */
 void ls_doctor_print(const char *name, const ls_run_log *run, const ls_diagnosis *diagnosis);
-/* Prints the numerics of one step, or for 0 of the newest step that has any (numerics.c). LS_ERR_INPUT if there are
- * none. */
+/* Prints the numerics of one step, or for 0 of the newest with any (numerics.c). LS_ERR_INPUT if there are none. */
 ls_status ls_doctor_print_numerics(const char *name, const ls_run_log *run, int64_t step, bool json);
 /* Prints the diagnosis as one JSON object. */
 ls_status ls_doctor_print_json(const char *name, const ls_run_log *run, const ls_diagnosis *diagnosis);

@@ -1,5 +1,4 @@
-/* report.h: prints the answers of `lockstep plan` to standard output for people (its JSON is made in
- * api/plan_json.c). */
+/* report.h: prints the answers of `lockstep plan` for people (JSON is made in api/plan_json.c). */
 #ifndef LS_CLI_PLAN_REPORT_H
 #define LS_CLI_PLAN_REPORT_H
 

@@ -15,8 +15,7 @@ typedef struct ls_observer {
     int pipe;
 } ls_observer;
 
-/* Starts it if --tensorboard was given; the first process of the run calls this before it forks. A failure is only a
- * warning. */
+/* Starts it if --tensorboard was given, before the first process of the run forks. A failure is only a warning. */
 void ls_observer_start(const ls_options *options, const char *run, ls_observer *out);
 /* Waits, after the run has ended, until the last events are written. A process that hangs is killed, with a warning. */
 void ls_observer_end(ls_observer *observer);

@@ -224,8 +224,7 @@ static const double ADAMW_LR = 0.02;    /* AdamW moves each weight by about the 
 static const double PLATEAU_HIGH = 0.4; /* of the first loss */
 enum { PLATEAU_LEAST = 40, PLATEAU_SHARE = 8, PLATEAU_SMOOTH = 9, PLATEAU_BEGIN = 10 };
 
-/* Returns the first index from `first` on at which the loss has fallen below STILL · loss or the rate is not near its
- * peak. */
+/* Returns the first index from `first` on where the loss is below STILL · loss or the rate not near its peak. */
 static size_t find_plateau_end(const ls_series *s, size_t first, double loss) {
     size_t at = first;
     while (at < s->count && s->at[at].lr >= NEAR_PEAK * s->peak_lr &&
@@ -245,8 +244,7 @@ static void find_longest_plateau(const ls_series *s, plateau *out) {
     }
 }
 
-/* Sets p->ratio to the largest, and *median to the median update/weight ratio in the plateau and the ten steps
- * before. */
+/* Sets p->ratio to the largest and *median to the median update/weight ratio in the plateau and ten steps before. */
 static ls_status measure_ratio(const ls_case *c, plateau *p, double *median) {
     const ls_points *points = &c->points;
     double *ratio = calloc(points->count + 1, sizeof *ratio);

@@ -43,8 +43,7 @@ static void count_start_skips(const ls_run_log *run, skips *s) {
     s->first = any ? last + 1 : 0;
 }
 
-/* Returns the lowest exponent of the scale in the NEAR steps from index `i` on (INT_MAX: none); *skipped: their
- * skips. */
+/* Returns the lowest exponent of the scale in NEAR steps from index `i` on (INT_MAX: none); *skipped: their skips. */
 static int lowest_scale_after(const ls_run_log *run, size_t i, size_t *skipped) {
     int lowest = INT_MAX;
     *skipped = 0;

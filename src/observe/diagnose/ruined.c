@@ -63,8 +63,7 @@ static void add_unigram(const ls_case *c, ls_finding *f, double end) {
     if (unigram > 0) LS_EVIDENCE(f, "token frequencies alone give a loss of %.3f; the run ends at %.3f", unigram, end);
 }
 
-/* Puts the finding before jumps of the loss, overflow and underflow, which are its effects, and removes their
- * advice. */
+/* Puts the finding before its effects, jumps of the loss, overflow and underflow, and removes their advice. */
 static void put_before_effects(ls_case *c, ls_finding *f) {
     for (int i = 0; i < c->out->finding_count; i++) {
         ls_finding *other = &c->out->finding[i];

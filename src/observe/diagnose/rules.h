@@ -116,8 +116,7 @@ enum { LS_BASE_TEXT_MAX = 128 };
 /* Prints the advice from where to train again if the states from `step` on are useless: "from step N (--fork …)" with
  * the newest checkpoint before `step`, or "from the start (…)". */
 void ls_case_name_base(const ls_case *c, long long step, char out[LS_BASE_TEXT_MAX]);
-/* Returns whether there are more workers than GPUs, so that waits for a GPU are random and say nothing about a
- * worker. */
+/* Returns whether there are more workers than GPUs: then waits for a GPU say nothing about a worker. */
 bool ls_case_shares_gpus(const ls_case *c);
 /* Returns the first finding of this cause that is not a note, or NULL. */
 const ls_finding *ls_case_find(const ls_case *c, ls_cause cause);

@@ -183,8 +183,7 @@ static void read_costs(watch *w, const ls_run_log_usage *u) {
     }
 }
 
-/* Compares every worker with its stage, or one that is alone there with all workers. Ranks of a stage are
- * consecutive. */
+/* Compares every worker with its stage, or if alone there with all workers. Ranks of a stage are consecutive. */
 static void judge_step(watch *w, size_t i) {
     double *all = w->sorted, *peers = w->sorted + w->workers;
     read_costs(w, &w->run->usage[i]);

@@ -180,8 +180,7 @@ static const char *schedule_of(const ls_run_log *run) {
     return run->schedule[0] ? run->schedule : given ? given : "of the default";
 }
 
-/* Returns the bubble that the schedule gives with equally long stages (interleaving leaves less); infinity if
- * unknown. */
+/* Returns the bubble of the schedule with equally long stages (interleaving leaves less); infinity if unknown. */
 static double promised_bubble(const ls_run_log *run) {
     double micros = micro_batches(run), stages = run->pp;
     if (strcmp(schedule_of(run), "naive") == 0) return (stages - 1) / stages;

@@ -21,8 +21,7 @@ typedef struct ls_event_scalar {
     float value;
 } ls_event_scalar;
 
-/* Creates a new file with its version record, events.out.tfevents.TIME.HOST.PID.N.lockstep, in `folder`, which is
- * created if needed. */
+/* Creates events.out.tfevents.TIME.HOST.PID.N.lockstep with its version record in `folder`, creating that if needed. */
 ls_status ls_event_file_create(const char *folder, ls_event_file **out);
 /* Drops records that were not flushed. NULL does nothing. */
 void ls_event_file_close(ls_event_file *file);

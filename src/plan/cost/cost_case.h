@@ -42,8 +42,7 @@ typedef struct ls_ends_time {
 
 static inline double ls_pass_sum(const ls_pass_time *p) { return p->matmuls + p->attention + p->small + p->tp; }
 
-/* predict.c: like ls_plan_predict() without simulating the pipeline: gives a lower bound of the step's time and the
- * same memory. */
+/* predict.c: like ls_plan_predict() without simulation: a lower bound of the step's time, and the same memory. */
 ls_status ls_plan_bound(const ls_plan_task *task, const ls_knobs *layout, ls_prediction *out);
 
 /* Makes the case, which borrows task and layout. */
@@ -110,8 +109,7 @@ double ls_plan_send_seconds(const ls_plan_case *c, int stage, double bytes);
 /* Returns the bytes per second that large transfers reach. */
 double ls_plan_link_rate(const ls_link *link);
 
-/* Returns how many of a group of `size` chips, `stride` apart, at least share a node of `node` chips with each
- * other. */
+/* Returns how many of `size` chips, `stride` apart, at least share a node of `node` chips with each other. */
 int ls_plan_inner(int node, int stride, int size);
 /* Sets tp_inner, context_inner, dp_inner and shard_inner. */
 void ls_plan_place(ls_plan_case *c);
@@ -121,8 +119,7 @@ bool ls_plan_border_leaves(const ls_plan_case *c, int stage);
 /* predict.c: Returns the seconds of a collective of `bytes` of ZeRO-sharded weights among the replicas. */
 double ls_plan_gather_seconds(const ls_plan_case *c, ls_collective kind, double bytes);
 
-/* memory.c: Returns whether, with ZeRO 2 or 3, gathered weights and unreduced gradients are kept whole between
- * micro-batches. */
+/* memory.c: Returns whether, with ZeRO 2 or 3, gathered weights and unreduced gradients stay between micro-batches. */
 bool ls_plan_stays_whole(const ls_plan_case *c);
 /* Returns for how many (micro-batch, chunk) pairs a stage keeps activations at once. */
 double ls_plan_in_flight(const ls_plan_case *c, int stage);

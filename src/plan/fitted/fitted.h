@@ -42,8 +42,7 @@ const ls_fitted_row *ls_fitted_row_get(ls_fitted constant);
 /* Returns the values compiled into this program, [LS_FITTED_ALL]. */
 const double *ls_fitted_values(void);
 
-/* Overwrite the fields of a chip, stack or link that depend on the constants. A chip of LS_GENERATION_NONE keeps its
- * own figures. */
+/* Overwrite the fields that depend on the constants. A chip of LS_GENERATION_NONE keeps its own figures. */
 void ls_fitted_chip(const double *values, ls_chip *chip);
 void ls_fitted_stack(const double *values, ls_stack *stack);
 void ls_fitted_link(const double *values, ls_link *link);

@@ -65,8 +65,7 @@ typedef struct ls_link {
     bool is_network;        /* InfiniBand: its share is fitted */
 } ls_link;
 
-/* Formats `times` the link's bandwidth in the unit of its kind: "400 Gb/s per node", "100 Gb/s per chip", "300
- * GB/s". */
+/* Formats `times` the link's bandwidth in its unit: "400 Gb/s per node", "100 Gb/s per chip", "300 GB/s". */
 typedef struct ls_link_text {
     char text[32];
 } ls_link_text;
@@ -94,8 +93,7 @@ static inline int ls_cluster_chips(const ls_cluster *cluster) {
 /* Copy the chip or link with this name, which may be spelled freely ("A100-80GB-SXM", "a100", "H100 PCIe"), with fitted
  * constants filled in. The message of LS_ERR_INPUT lists the names. */
 ls_status ls_chip_find(const char *name, ls_chip *out);
-/* Returns the dense FLOP/s of the data sheet for a GPU by its driver's name, "NVIDIA H200", in fp32 or 16 bits; 0:
- * unknown. */
+/* Returns the data sheet's dense FLOP/s of a GPU by its driver's name, "NVIDIA H200"; 0: unknown. */
 double ls_chip_datasheet_flops(const char *gpu, bool is_16);
 ls_status ls_link_find(const char *name, ls_link *out);
 /* Appends a name to a list for a message, if there is room. */
@@ -104,11 +102,9 @@ void ls_names_add(char *list, size_t capacity, const char *name);
 const ls_chip *ls_chip_row(int i);
 const ls_link *ls_link_row(int i);
 
-/* Makes a cluster of one site with `chips` chips and the links usual for them; node: chips per node, 0: the usual
- * number. */
+/* Makes a cluster of one site with the links usual for the chip; node: chips per node, 0: the usual number. */
 ls_status ls_cluster_of(const char *chip, int chips, int node, ls_cluster *out);
-/* Checks for whole nodes, at least one chip, and a link between two sites. The message of LS_ERR_INPUT says what
- * works. */
+/* Checks for whole nodes, a chip or more, and a link between two sites. LS_ERR_INPUT says what works. */
 ls_status ls_cluster_check(const ls_cluster *cluster);
 
 #endif

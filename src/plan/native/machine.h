@@ -170,16 +170,14 @@ static inline int ls_native_type_of(ls_dtype dtype, ls_unit unit) {
     return dtype == LS_F32 ? 0 : 1 + (dtype == LS_BF16 || unit == LS_UNIT_HGMMA ? (int)unit : 0);
 }
 
-/* Makes a machine whose `cores` are the GPUs, with their rates, links and memory. LS_ERR_INPUT if no GPU was
- * measured. */
+/* Makes a machine whose `cores` are the GPUs, with their rates, links and memory. LS_ERR_INPUT if it has none. */
 ls_status ls_native_on_gpus(const ls_native_machine *machine, ls_native_machine *out);
 /* Returns the bytes of a GPU that `workers` workers on it can use for tensors: without their contexts and kernels. */
 double ls_native_gpu_room(const ls_native_gpu *gpu, int workers);
 
 /* Returns the member `measured` of a cluster file, a new reference; NULL: out of memory. */
 json_t *ls_native_machine_to_json(const ls_native_machine *machine);
-/* Parses that member, checks every number and fits the laws. The message of LS_ERR_INPUT names `source` and the
- * member. */
+/* Parses that member, checks every number and fits the laws. LS_ERR_INPUT names `source` and the member. */
 ls_status ls_native_machine_from_json(const char *source, const json_t *json, ls_native_machine *out);
 
 /* ---- times of operations (rates.c) ------------------------------------------------------------------------------- */

@@ -28,8 +28,7 @@ ls_status ls_native_predict(const ls_native_machine *machine, const ls_native_ta
 /* Returns the measured FLOP/s of all GPUs together with the matrix unit of the policy; 0 on CPUs. */
 double ls_native_peak(const ls_native_machine *machine, const ls_policy *policy);
 
-/* Prints a warning into `text` and returns true if workers have more slices each than tensor cores process without
- * loss of speed. */
+/* Prints a warning and returns true if workers have more slices each than tensor cores process at full speed. */
 bool ls_native_warn_slices(const ls_policy *policy, int slices, int tp, char *text, size_t room);
 
 typedef struct ls_native_choice {

@@ -211,8 +211,7 @@ ls_status ls_native_on_gpus(const ls_native_machine *machine, ls_native_machine 
     return LS_OK;
 }
 
-/* Rounds what is not available up: the planner refuses layouts that exceed the memory, so it must not promise too
- * much. */
+/* Rounds losses up: the planner refuses layouts that exceed the memory, so it must not promise too much. */
 double ls_native_gpu_room(const ls_native_gpu *gpu, int workers) {
     static const double kernels_and_lists = 48 * 0x1p20, context = 512 * 0x1p20;
     double used = gpu->memory_bytes - gpu->free_bytes, each = used < context ? used : context;

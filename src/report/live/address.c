@@ -12,8 +12,7 @@ static bool is_local(const char *host) {
     return strcmp(host, "127.0.0.1") == 0 || strcmp(host, "::1") == 0 || strcasecmp(host, "localhost") == 0;
 }
 
-/* Splits "host:port"; *port points behind the last colon outside brackets, or is NULL. Returns false if it is too
- * long. */
+/* Splits "host:port"; *port: behind the last colon outside brackets, or NULL. Returns false if it is too long. */
 static bool split(const char *text, char host[LS_LIVE_HOST_MAX], const char **port) {
     size_t length;
     if (text[0] == '[') {

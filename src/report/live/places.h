@@ -48,8 +48,7 @@ void ls_places_known(ls_places *places, const void *connection);
 void ls_places_streams(ls_places *places, const void *connection);
 void ls_places_answered(ls_places *places, const void *connection, double now_s);
 
-/* Returns the next connection to evict and counts it no more; NULL: all may stay. The caller ends it and then calls
- * ls_places_leave(). */
+/* Returns the next connection to evict, which the caller ends and then passes to ls_places_leave(); NULL: none. */
 void *ls_places_end_one(ls_places *places, double now_s);
 
 #endif

@@ -11,8 +11,7 @@
 
 /* ---- types ------------------------------------------------------------------------------------------------------- */
 
-/* Returns the quality that an Accept header gives `type` ("text/plain"), from 0 (refused) to 1. NULL accepts
- * anything. */
+/* Returns the quality that an Accept header gives `type` ("text/plain"): 0 (refused) to 1. NULL accepts anything. */
 double ls_live_accepts(const char *accept, const char *type);
 
 /* ---- the query string -------------------------------------------------------------------------------------------- */

@@ -64,8 +64,7 @@ ls_status ls_memo_facts_find(ls_memo_facts *facts);
 void ls_memo_flows_find(ls_memo_facts *facts);
 ls_status ls_memo_pipe_find(ls_memo_facts *facts);
 
-/* Append sections to the page (text*.c) with their charts (charts.c, pipe.c). Running out of memory shows at
- * ls_page_end(). */
+/* Append sections to the page (text*.c) with their charts (charts.c, pipe.c). Fail only at ls_page_end(). */
 void ls_memo_recommend(ls_page *doc, const ls_memo_facts *facts);
 /* text_doubt.c: which devices to use; how the choice fares if assumptions are wrong; what would fit if nothing does;
  * and (ls_memo_trust) how reliable the predictions are. */

@@ -63,8 +63,7 @@ static void fill_stage_flow(const ls_memo_facts *f, const ls_plan_case *c, const
     set_how(flow, "send and receive", "point to point");
 }
 
-/* Fills the flow for ZeRO 3 sharded among some of the replicas: the others have copies of each shard, whose gradients
- * add up. */
+/* Fills the flow for ZeRO 3 sharded among some replicas: the others have copies, whose gradients add up. */
 static void copies_flow(ls_memo_facts *f, const ls_plan_case *c, double params, ls_memo_flow *flow) {
     const ls_knobs *l = c->layout;
     int S = ls_plan_shards(c), copies = l->dp * l->context / S, inner = ls_plan_inner(f->site->node, l->tp * S, copies);

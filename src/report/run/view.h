@@ -59,16 +59,14 @@ typedef struct ls_view {
     bool is_images;
 } ls_view;
 
-/* Opens a run with the steps of its parents. LS_ERR_INPUT if the folder is no run. After a failure there is nothing to
- * close. */
+/* Opens a run with the steps of its parents. LS_ERR_INPUT if the folder is no run; then nothing is open. */
 ls_status ls_view_open(const char *folder, ls_view *out);
 void ls_view_close(ls_view *view);
 /* Reads what was recorded since. Sets *changed to true if there is anything new, else leaves it unchanged. */
 ls_status ls_view_refresh(ls_view *view, bool *changed);
 static inline const ls_run_log *ls_view_log(const ls_view *view) { return ls_series_log(view->series); }
 
-/* Makes the points of a curve, which the caller frees; *count is 0 if nothing was recorded. `smooth`: index into
- * ls_view_halves. */
+/* Makes the points of a curve, which the caller frees; none if not recorded. `smooth`: index into ls_view_halves. */
 ls_status ls_view_curve(const ls_view *view, ls_view_column column, int smooth, ls_view_x x, ls_curve_point **points,
                         size_t *count);
 /* Returns the doctor's diagnosis in *out, valid until the next call or until the view is closed. NULL: not made yet.
