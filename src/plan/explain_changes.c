@@ -206,7 +206,7 @@ static ls_status try_more_memory(changes *all) {
 }
 
 /* Sorts by gain, largest first; equal ones keep their order. */
-static void sort(ls_plan_change *list, int count) {
+static void sort_changes(ls_plan_change *list, int count) {
     for (int i = 1; i < count; i++) {
         ls_plan_change one = list[i];
         int at = i;
@@ -225,7 +225,7 @@ ls_status ls_plan_changes(const ls_plan_task *task, const ls_plan_choice *choice
     LS_TRY(try_program(&all));
     LS_TRY(try_links(&all));
     LS_TRY(try_more_memory(&all));
-    sort(out, all.count);
+    sort_changes(out, all.count);
     *count = all.count;
     return LS_OK;
 }

@@ -92,7 +92,7 @@ static bool is_better(const ls_prediction *a, const ls_prediction *b) {
 }
 
 /* Inserts the choice in order, if it is good enough; `same`: where its kind is kept now, or −1. */
-static void keep(ls_plan_found *out, const ls_plan_choice *choice, int same) {
+static void insert_kept(ls_plan_found *out, const ls_plan_choice *choice, int same) {
     if (same >= 0) {
         if (!is_better(&choice->prediction, &out->fits[same].prediction)) return;
         memmove(&out->fits[same], &out->fits[same + 1], (size_t)(out->fitting - same - 1) * sizeof *out->fits);
@@ -108,7 +108,7 @@ static void keep(ls_plan_found *out, const ls_plan_choice *choice, int same) {
 }
 
 /* Sorts by time, fastest first; equal ones keep their order. */
-static void sort(ls_plan_found *out) {
+static void sort_kept(ls_plan_found *out) {
     for (int i = 1; i < out->fitting; i++) {
         ls_plan_choice one = out->fits[i];
         int at = i;
@@ -137,7 +137,7 @@ static ls_status choose_kept(const candidates *all, ls_plan_found *out) {
         if (same >= 0 && c->seconds > out->fits[same].prediction.seconds) continue;
         ls_plan_choice choice;
         LS_TRY(predict_layout(all, &c->layout, &choice));
-        keep(out, &choice, same);
+        insert_kept(out, &choice, same);
     }
     return LS_OK;
 }
@@ -162,7 +162,7 @@ static ls_status simplify(const candidates *all, ls_plan_found *out) {
             if (choice.prediction.seconds <= most) out->fits[k] = choice;
         }
     }
-    sort(out);
+    sort_kept(out);
     return LS_OK;
 }
 

@@ -261,7 +261,8 @@ static void print_knobs(const answer both[2]) {
     }
 }
 
-static const char *bottleneck(const answer *a) {
+/* Returns the label of the kind of time that limits scaling; "nothing" if none does. */
+static const char *bottleneck_label(const answer *a) {
     const char *kind = json_string_value(json_object_get(json_object_get(a->json, "scaling_bottleneck"), "kind"));
     for (int k = 0; kind && k < LS_TIME_KINDS; k++)
         if (strcmp(kind, ls_time_kind_name((ls_time_kind)k)) == 0) return ls_time_kind_label((ls_time_kind)k);
@@ -301,7 +302,7 @@ static void print_table(const answer both[2], const items *all) {
                 ls_number_percent(number(b, "mfu")));
     print_ratio("memory per chip", number(a, "memory_bytes"), number(b, "memory_bytes"),
                 ls_number_gib(number(a, "memory_bytes")), ls_number_gib(number(b, "memory_bytes")));
-    print_line("limit of scaling", bottleneck(&both[0]), bottleneck(&both[1]), "");
+    print_line("limit of scaling", bottleneck_label(&both[0]), bottleneck_label(&both[1]), "");
     print_ratio("time of a step", number(a, "seconds"), number(b, "seconds"), ls_number_time(number(a, "seconds")),
                 ls_number_time(number(b, "seconds")));
     print_kinds(both);

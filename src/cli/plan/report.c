@@ -27,7 +27,7 @@ static const double LS_SLOW_LINK = 25e9 / 8; /* bytes/s */
 static const char *sign(double value) { return value < 0 ? "−" : "+"; }
 static double size(double value) { return value < 0 ? -value : value; }
 
-static const char *brief(const ls_plan_choice *c, char text[TEXT_MAX]) {
+static const char *format_layout(const ls_plan_choice *c, char text[TEXT_MAX]) {
     ls_knobs_text(&c->layout, LS_WORDS_BRIEF, NULL, NULL, text, TEXT_MAX);
     return text;
 }
@@ -245,7 +245,8 @@ static void print_sensitivity(const ls_plan_answer *a) {
         if (ls_knobs_equal(&s->link_best.layout, &a->best->layout))
             printf(", still the best\n");
         else
-            printf("; best then: %s, %s\n", brief(&s->link_best, text), LS_TIME(s->link_best.prediction.seconds));
+            printf("; best then: %s, %s\n", format_layout(&s->link_best, text),
+                   LS_TIME(s->link_best.prediction.seconds));
     }
     printf("%s the prediction is off by %.0f %%: %s to %s",
            ls_cluster_chips(&a->task.cluster) > 1 ? "        " : "if      ", 100 * a->error,
@@ -256,7 +257,7 @@ static void print_sensitivity(const ls_plan_answer *a) {
     if (s->fits_less)
         printf("it fits\n");
     else if (s->memory_best.prediction.seconds > 0)
-        printf("does not fit; best then: %s, %s\n", brief(&s->memory_best, text),
+        printf("does not fit; best then: %s, %s\n", format_layout(&s->memory_best, text),
                LS_TIME(s->memory_best.prediction.seconds));
     else
         printf("nothing fits\n");
@@ -273,10 +274,10 @@ static void print_habits(const ls_plan_answer *a) {
         if (!(then > 0))
             printf("nothing fits\n");
         else if (now > 0)
-            printf("%s, %s (%s%.1f %%)\n", brief(&h->best, text), LS_TIME(then), sign(then - now),
+            printf("%s, %s (%s%.1f %%)\n", format_layout(&h->best, text), LS_TIME(then), sign(then - now),
                    100 * size(then / now - 1));
         else
-            printf("%s fits, %s per step\n", brief(&h->best, text), LS_TIME(then));
+            printf("%s fits, %s per step\n", format_layout(&h->best, text), LS_TIME(then));
     }
     if (a->habits > 0) printf("         (--stack list says what %s keeps)\n", a->task.stack.name);
 }
@@ -309,7 +310,7 @@ static void print_robust(const ls_plan_answer *a, bool is_asked) {
 static void print_choice_row(const ls_plan_choice *c, ls_time_unit unit) {
     char text[TEXT_MAX];
     int wide = 0;
-    brief(c, text);
+    format_layout(c, text);
     for (const char *at = text; *at; at++) wide += (*at & 0xc0) != 0x80;
     printf("  %s%*s %10s %8.1f  ", text, wide < 40 ? 40 - wide : 0, "",
            ls_number_plain(c->prediction.seconds / unit.seconds).text, c->prediction.memory_bytes / GIB);
@@ -352,18 +353,18 @@ static void print_remedy(const ls_plan_answer *a) {
     char text[TEXT_MAX];
     printf("\nnothing fits. These would:\n");
     if (r->is_freed)
-        printf("  other options: %s: %.1f GiB, %s per step\n", brief(&r->freed, text),
+        printf("  other options: %s: %.1f GiB, %s per step\n", format_layout(&r->freed, text),
                r->freed.prediction.memory_bytes / GIB, LS_TIME(r->freed.prediction.seconds));
     if (r->is_offloaded)
         printf("  --offload (optimizer states on the host), with %s: %.1f GiB, %s per step\n",
-               brief(&r->offloaded, text), r->offloaded.prediction.memory_bytes / GIB,
+               format_layout(&r->offloaded, text), r->offloaded.prediction.memory_bytes / GIB,
                LS_TIME(r->offloaded.prediction.seconds));
     if (r->chips > 0)
         printf("  %d chips of this kind%s, with %s: %.1f GiB, %s per step\n", r->chips,
-               a->question->task.cluster.sites > 1 ? " at each site" : "", brief(&r->with, text),
+               a->question->task.cluster.sites > 1 ? " at each site" : "", format_layout(&r->with, text),
                r->with.prediction.memory_bytes / GIB, LS_TIME(r->with.prediction.seconds));
     if (r->chip.name[0])
-        printf("  as many %s, with %s: %.1f of %.1f GiB, %s per step\n", r->chip.name, brief(&r->other, text),
+        printf("  as many %s, with %s: %.1f of %.1f GiB, %s per step\n", r->chip.name, format_layout(&r->other, text),
                r->other.prediction.memory_bytes / GIB, r->chip.memory_bytes / GIB,
                LS_TIME(r->other.prediction.seconds));
     if (!r->is_freed && !r->is_offloaded && r->chips == 0 && !r->chip.name[0])
@@ -454,7 +455,7 @@ static void print_scaling(const ls_plan_answer *a) {
         print_share(w->tokens_per_second, w->ideal_tokens_per_second);
         print_share(w->held_tokens_per_second, w->ideal_tokens_per_second);
         print_share(s ? s->tokens_per_second : 0, s ? s->ideal_tokens_per_second : 1);
-        printf("  %s\n", w->best.prediction.seconds > 0 ? brief(&w->best, text) : "nothing fits");
+        printf("  %s\n", w->best.prediction.seconds > 0 ? format_layout(&w->best, text) : "nothing fits");
     }
 }
 

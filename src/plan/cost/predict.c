@@ -214,7 +214,8 @@ typedef struct site_parts {
     double forward[2], backward[2]; /* of a layer */
 } site_parts;
 
-static void fill_parts(const ls_plan_case *c, int i, site_parts *out) {
+/* Fills part i, that of the near (0) or the far (1) site, from a case at that site. */
+static void fill_site_parts(const ls_plan_case *c, int i, site_parts *out) {
     part_times *parts = &out->at[i];
     parts->layer = ls_plan_layer(c);
     parts->ends = ls_plan_ends(c);
@@ -259,13 +260,13 @@ static void divide_between_sites(const ls_plan_case *c, const site_parts *parts,
 static void fill_chunks(const ls_plan_case *c, ls_plan_chunks *out, site_parts *parts) {
     int pp = c->layout->pp, chunks = pp * c->layout->virtual_stages;
     ls_plan_case near = ls_plan_case_at_stage(c, 0);
-    fill_parts(&near, 0, parts);
+    fill_site_parts(&near, 0, parts);
     parts->at[1] = parts->at[0];
     parts->forward[1] = parts->forward[0];
     parts->backward[1] = parts->backward[0];
     if (c->far) {
         ls_plan_case far = ls_plan_case_at_stage(c, pp - 1);
-        fill_parts(&far, 1, parts);
+        fill_site_parts(&far, 1, parts);
     }
     fill_sends(c, out->send);
     divide_between_sites(c, parts, out);

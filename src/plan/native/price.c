@@ -20,11 +20,11 @@ static ls_status pass(ls_device *device, ls_price_kind kind, ls_native_pass whic
     return LS_OK;
 }
 
-static ls_status copy(ls_device *d, void *to, const void *from, size_t bytes) {
+static ls_status price_copy(ls_device *d, void *to, const void *from, size_t bytes) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_SET, LS_F32, bytes / sizeof(float), 2);
 }
 
-static ls_status fill(ls_device *d, void *to, unsigned char byte, size_t bytes) {
+static ls_status price_fill(ls_device *d, void *to, unsigned char byte, size_t bytes) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_SET, LS_F32, bytes / sizeof(float), 1);
 }
 
@@ -61,7 +61,7 @@ static double end_seconds(const ls_native_rates *r, const ls_gemm *g) {
     return seconds + ls_native_pass_seconds(r, gated ? LS_PASS_GATED_BACK : LS_PASS_GELU_BACK, is_16, elems);
 }
 
-static ls_status gemm(ls_device *device, const ls_gemm *g) {
+static ls_status price_gemm(ls_device *device, const ls_gemm *g) {
     ls_price *p = price_of(device);
     size_t wide = g->form == LS_GEMM_NT ? g->n : g->form == LS_GEMM_NN ? g->k : g->m;
     bool of_head = p->vocabulary > 0 && wide == p->vocabulary;
@@ -72,7 +72,7 @@ static ls_status gemm(ls_device *device, const ls_gemm *g) {
 }
 
 /* Prices attention. Only causal attention was measured; a window has fewer pairs. */
-static ls_status attention(ls_device *device, const ls_attention_call *call, bool backward) {
+static ls_status price_attention(ls_device *device, const ls_attention_call *call, bool backward) {
     ls_price *p = price_of(device);
     const ls_attention *a = &call->parts[0];
     double heads = 0;
@@ -86,8 +86,12 @@ static ls_status attention(ls_device *device, const ls_attention_call *call, boo
     return LS_OK;
 }
 
-static ls_status attention_forward(ls_device *d, const ls_attention_call *call) { return attention(d, call, false); }
-static ls_status attention_backward(ls_device *d, const ls_attention_call *call) { return attention(d, call, true); }
+static ls_status price_attention_forward(ls_device *d, const ls_attention_call *call) {
+    return price_attention(d, call, false);
+}
+static ls_status price_attention_backward(ls_device *d, const ls_attention_call *call) {
+    return price_attention(d, call, true);
+}
 
 /* ---- passes ------------------------------------------------------------------------------------------------------ */
 
@@ -103,7 +107,7 @@ static ls_status add_branch(ls_device *d, const ls_norm_call *c) {
 }
 
 /* Prices a norm. Dropout inside it is free, because the kernel waits for memory meanwhile. */
-static ls_status norm_forward(ls_device *d, const ls_norm_call *c) {
+static ls_status price_norm_forward(ls_device *d, const ls_norm_call *c) {
     ls_native_pass whole = c->rms ? LS_PASS_RMS_SUM : LS_PASS_NORM_SUM;
     if (c->branch && is_one(d, whole, c->act)) return pass(d, LS_PRICE_PASSES, whole, c->act, c->rows, c->C);
     if (c->branch) LS_TRY(add_branch(d, c));
@@ -126,31 +130,31 @@ static ls_status gradient_of_norm(ls_device *d, const ls_norm_call *c) {
     return pass(d, LS_PRICE_PASSES, which, c->act, c->rows, c->C);
 }
 
-static ls_status norm_params(ls_device *d, const ls_norm_call *c) {
+static ls_status price_norm_params(ls_device *d, const ls_norm_call *c) {
     return pass(d, LS_PRICE_PASSES, c->rms ? LS_PASS_RMS_PARAMS : LS_PASS_NORM_PARAMS, c->act, c->rows, c->C);
 }
 
 /* Prices the backward pass of a norm as separate operations. */
-static ls_status norm_backward(ls_device *d, const ls_norm_call *c) {
+static ls_status price_norm_backward(ls_device *d, const ls_norm_call *c) {
     if (c->branch) LS_TRY(add_branch(d, c));
     LS_TRY(gradient_of_norm(d, c));
     if (!c->params) return LS_OK;
-    LS_TRY(norm_params(d, c));
+    LS_TRY(price_norm_params(d, c));
     return c->dx_sums ? pass(d, LS_PRICE_PASSES, LS_PASS_BIAS_GRAD, c->act, c->rows, c->C) : LS_OK;
 }
 
 /* Only GELU is measured by itself. A gate is a SiLU and a product, and a sigmoid costs what the one in it does. */
-static ls_status act_forward(ls_device *d, const ls_act_call *c) {
+static ls_status price_act_forward(ls_device *d, const ls_act_call *c) {
     switch (c->fn) {
     case LS_ACT_SILU:
     case LS_ACT_SIGMOID: return pass(d, LS_PRICE_PASSES, LS_PASS_GATED, c->act, c->n, 1);
-    case LS_ACT_RELU: return copy(d, c->y, c->x, c->n * ls_dtype_bytes(c->act));
+    case LS_ACT_RELU: return price_copy(d, c->y, c->x, c->n * ls_dtype_bytes(c->act));
     default: return pass(d, LS_PRICE_PASSES, LS_PASS_GELU, c->act, c->n, 1);
     }
 }
 
 /* Prices backward of ReLU and the sigmoid as a sum: it reads two tensors and writes one. */
-static ls_status act_backward(ls_device *d, const ls_act_call *c) {
+static ls_status price_act_backward(ls_device *d, const ls_act_call *c) {
     ls_native_pass which = c->fn == LS_ACT_GELU   ? LS_PASS_GELU_BACK
                            : c->fn == LS_ACT_SILU ? LS_PASS_GATED_BACK
                                                   : LS_PASS_ADD;
@@ -167,43 +171,45 @@ static ls_status gate(ls_device *d, const ls_gated_call *c, ls_native_pass silu,
     return pass(d, LS_PRICE_PASSES, is_gelu ? gelu : silu, c->act, c->rows, c->columns);
 }
 
-static ls_status gated_forward(ls_device *d, const ls_gated_call *c) { return gate(d, c, LS_PASS_GATED, LS_PASS_GELU); }
-static ls_status gated_backward(ls_device *d, const ls_gated_call *c) {
+static ls_status price_gated_forward(ls_device *d, const ls_gated_call *c) {
+    return gate(d, c, LS_PASS_GATED, LS_PASS_GELU);
+}
+static ls_status price_gated_backward(ls_device *d, const ls_gated_call *c) {
     return gate(d, c, LS_PASS_GATED_BACK, LS_PASS_GELU_BACK);
 }
 
-static ls_status bias_gelu_forward(ls_device *d, const ls_bias_gelu_call *c) {
+static ls_status price_bias_gelu_forward(ls_device *d, const ls_bias_gelu_call *c) {
     ls_native_pass which = is_one(d, LS_PASS_BIAS_GELU, LS_F32) ? LS_PASS_BIAS_GELU : LS_PASS_GELU;
     return pass(d, LS_PRICE_PASSES, which, LS_F32, c->rows, c->columns);
 }
 
 static size_t rows_of(const ls_token_groups *groups) { return groups->bounds[groups->groups] * groups->T; }
 
-static ls_status bias_grad(ls_device *d, const ls_bias_grad_call *c) {
+static ls_status price_bias_grad(ls_device *d, const ls_bias_grad_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_BIAS_GRAD, c->act, rows_of(c->groups), c->columns);
 }
 
-static ls_status bias_add(ls_device *d, const ls_bias_add_call *c) {
+static ls_status price_bias_add(ls_device *d, const ls_bias_add_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_BIAS_ADD, c->act, c->rows, c->columns);
 }
 
-static ls_status dropout_add(ls_device *d, const ls_dropout_call *c) {
+static ls_status price_dropout_add(ls_device *d, const ls_dropout_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_DROPOUT, c->x_dtype, c->rows, c->columns);
 }
 
-static ls_status rope(ls_device *d, const ls_rope_call *c) {
+static ls_status price_rope(ls_device *d, const ls_rope_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_ROPE, c->act, c->rows, c->heads * c->d);
 }
 
-static ls_status embed_forward(ls_device *d, const ls_embed_call *c) {
+static ls_status price_embed_forward(ls_device *d, const ls_embed_call *c) {
     return pass(d, LS_PRICE_ENDS, LS_PASS_EMBED, c->token_dtype, c->tokens->rows, c->tokens->C);
 }
 
-static ls_status embed_token_grad(ls_device *d, const ls_token_grad_call *c) {
+static ls_status price_embed_token_grad(ls_device *d, const ls_token_grad_call *c) {
     return pass(d, LS_PRICE_ENDS, LS_PASS_EMBED_GRAD, LS_F32, c->tokens->rows, c->tokens->C);
 }
 
-static ls_status embed_position_grad(ls_device *d, const ls_position_grad_call *c) {
+static ls_status price_embed_position_grad(ls_device *d, const ls_position_grad_call *c) {
     return pass(d, LS_PRICE_ENDS, LS_PASS_ADD, LS_F32, rows_of(c->groups), c->C);
 }
 
@@ -218,12 +224,12 @@ LOSS(loss_sums, LS_PASS_LOSS_SUMS)
 LOSS(loss_grad, LS_PASS_LOSS_GRAD)
 #undef LOSS
 
-static ls_status loss_values(ls_device *d, const ls_loss_call *c) {
+static ls_status price_loss_values(ls_device *d, const ls_loss_call *c) {
     return pass(d, LS_PRICE_ENDS, LS_PASS_ADD, LS_F32, c->rows, 1);
 }
 
 /* Prices all pieces as one launch on a GPU, and one after another on a CPU. */
-static ls_status update(ls_device *d, const ls_update_call *c) {
+static ls_status price_update(ls_device *d, const ls_update_call *c) {
     const bool is_gpu = price_of(d)->dry != NULL;
     ls_dtype type = LS_F32;
     size_t n = 0;
@@ -240,124 +246,124 @@ static ls_status update(ls_device *d, const ls_update_call *c) {
     return LS_OK;
 }
 
-static ls_status square_sums(ls_device *d, const ls_square_sums_call *c) {
+static ls_status price_square_sums(ls_device *d, const ls_square_sums_call *c) {
     size_t n = 0;
     for (int i = 0; i < c->count; i++) n += c->pieces[i].n;
     return pass(d, LS_PRICE_OPTIMIZER, LS_PASS_SQUARES, LS_F32, n, 1);
 }
 
-static ls_status state_sums(ls_device *d, const ls_state_sums_call *c) {
+static ls_status price_state_sums(ls_device *d, const ls_state_sums_call *c) {
     size_t n = 0;
     for (int i = 0; i < c->count; i++) n += c->pieces[i].n;
     return pass(d, LS_PRICE_OPTIMIZER, LS_PASS_SQUARES, LS_F32, n, 1);
 }
 
-static ls_status add_losses(ls_device *d, const ls_add_losses_call *c) {
+static ls_status price_add_losses(ls_device *d, const ls_add_losses_call *c) {
     return pass(d, LS_PRICE_ENDS, LS_PASS_ADD, LS_F32, c->sequences * c->T, 1);
 }
 
-static ls_status scale(ls_device *d, const ls_scale_call *c) {
+static ls_status price_scale(ls_device *d, const ls_scale_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_SET, LS_F32, c->n, 1);
 }
 
-static ls_status convert(ls_device *d, const ls_convert_call *c) {
+static ls_status price_convert(ls_device *d, const ls_convert_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_CONVERT, LS_BF16, c->n, 1);
 }
 
-static ls_status round_to(ls_device *d, const ls_round_call *c) {
+static ls_status price_round_to(ls_device *d, const ls_round_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_CONVERT, LS_BF16, c->n, 1);
 }
 
-static ls_status add(ls_device *d, const ls_add_call *c) {
+static ls_status price_add(ls_device *d, const ls_add_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_ADD, c->b_dtype, c->n, 1);
 }
 
-static ls_status tree_sum(ls_device *d, const ls_tree_sum_call *c) {
+static ls_status price_tree_sum(ls_device *d, const ls_tree_sum_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_ADD, LS_F32, c->elems, (size_t)(c->leaves > 1 ? c->leaves - 1 : 1));
 }
 
-static ls_status tree_rows(ls_device *d, const ls_tree_rows_call *c) {
+static ls_status price_tree_rows(ls_device *d, const ls_tree_rows_call *c) {
     size_t n = 0;
     for (int i = 0; i < c->count; i++) n += c->pieces[i].n;
     return pass(d, LS_PRICE_PASSES, LS_PASS_ADD, LS_F32, n, (size_t)(c->leaves > 1 ? c->leaves - 1 : 1));
 }
 
-static ls_status copy_rows(ls_device *d, const ls_copy_rows_call *c) {
+static ls_status price_copy_rows(ls_device *d, const ls_copy_rows_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_SET, LS_F32, c->rows * c->bytes / sizeof(float), 2);
 }
 
-static ls_status max(ls_device *d, const ls_max_call *c) {
+static ls_status price_max(ls_device *d, const ls_max_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_ADD, LS_F32, c->elems, (size_t)c->count);
 }
 
-static ls_status set(ls_device *d, const ls_set_call *c) {
+static ls_status price_set(ls_device *d, const ls_set_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_SET, LS_F32, c->n, 1);
 }
 
-static ls_status count(ls_device *d, const ls_count_call *c) {
+static ls_status price_count(ls_device *d, const ls_count_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_ADD, LS_F32, c->n, 1);
 }
 
-static ls_status difference(ls_device *d, const ls_difference_call *c) {
+static ls_status price_difference(ls_device *d, const ls_difference_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_ADD, LS_F32, c->n, 1);
 }
 
-static ls_status hash(ls_device *d, const ls_hash_call *c) {
+static ls_status price_hash(ls_device *d, const ls_hash_call *c) {
     return pass(d, LS_PRICE_OPTIMIZER, LS_PASS_HASH, LS_F32, c->bytes / sizeof(float), 1);
 }
 
-static ls_status find_bad(ls_device *d, const ls_find_bad_call *c) {
+static ls_status price_find_bad(ls_device *d, const ls_find_bad_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_ADD, LS_F32, c->n, 1);
 }
 
-static const ls_ops ops = {.gemm = gemm,
+static const ls_ops ops = {.gemm = price_gemm,
                            .gemm_ends = gemm_ends,
-                           .norm_forward = norm_forward,
-                           .norm_backward = norm_backward,
-                           .norm_params = norm_params,
-                           .act_forward = act_forward,
-                           .act_backward = act_backward,
-                           .gated_forward = gated_forward,
-                           .gated_backward = gated_backward,
-                           .bias_gelu_forward = bias_gelu_forward,
-                           .bias_grad = bias_grad,
-                           .bias_add = bias_add,
-                           .dropout_add = dropout_add,
-                           .rope_forward = rope,
-                           .rope_backward = rope,
-                           .embed_forward = embed_forward,
-                           .embed_token_grad = embed_token_grad,
-                           .embed_position_grad = embed_position_grad,
+                           .norm_forward = price_norm_forward,
+                           .norm_backward = price_norm_backward,
+                           .norm_params = price_norm_params,
+                           .act_forward = price_act_forward,
+                           .act_backward = price_act_backward,
+                           .gated_forward = price_gated_forward,
+                           .gated_backward = price_gated_backward,
+                           .bias_gelu_forward = price_bias_gelu_forward,
+                           .bias_grad = price_bias_grad,
+                           .bias_add = price_bias_add,
+                           .dropout_add = price_dropout_add,
+                           .rope_forward = price_rope,
+                           .rope_backward = price_rope,
+                           .embed_forward = price_embed_forward,
+                           .embed_token_grad = price_embed_token_grad,
+                           .embed_position_grad = price_embed_position_grad,
                            .loss_rows = loss_rows,
                            .loss_max = loss_max,
                            .loss_sums = loss_sums,
-                           .loss_values = loss_values,
+                           .loss_values = price_loss_values,
                            .loss_grad = loss_grad,
-                           .attention_forward = attention_forward,
-                           .attention_backward = attention_backward,
-                           .update = update,
-                           .square_sums = square_sums,
-                           .state_sums = state_sums,
-                           .add_losses = add_losses,
-                           .scale = scale,
-                           .convert = convert,
-                           .round = round_to,
-                           .add = add,
-                           .copy_rows = copy_rows,
-                           .tree_sum = tree_sum,
-                           .tree_rows = tree_rows,
-                           .max = max,
-                           .set = set,
-                           .count = count,
-                           .difference = difference,
-                           .hash = hash,
-                           .find_bad = find_bad};
+                           .attention_forward = price_attention_forward,
+                           .attention_backward = price_attention_backward,
+                           .update = price_update,
+                           .square_sums = price_square_sums,
+                           .state_sums = price_state_sums,
+                           .add_losses = price_add_losses,
+                           .scale = price_scale,
+                           .convert = price_convert,
+                           .round = price_round_to,
+                           .add = price_add,
+                           .copy_rows = price_copy_rows,
+                           .tree_sum = price_tree_sum,
+                           .tree_rows = price_tree_rows,
+                           .max = price_max,
+                           .set = price_set,
+                           .count = price_count,
+                           .difference = price_difference,
+                           .hash = price_hash,
+                           .find_bad = price_find_bad};
 
 void ls_price_open(ls_price *price, const ls_native_rates *rates, size_t vocabulary, ls_device *dry) {
     *price = (ls_price){.device = {.name = "price", .calls = &price->calls, .ops = &ops}, .rates = rates};
     price->calls = ls_dry_calls;
-    price->calls.copy = copy;
-    price->calls.fill = fill;
+    price->calls.copy = price_copy;
+    price->calls.fill = price_fill;
     price->vocabulary = vocabulary;
     price->dry = dry;
 }

@@ -56,7 +56,8 @@ static double error_of(const deviating *d, const double *predicted) {
     return sqrt(sum / n);
 }
 
-static ls_status predict(deviating *d) {
+/* Predicts all rows, and divides each time into computing, bubble and synchronisation. */
+static ls_status predict_rows(deviating *d) {
     for (int i = 0; i < d->times->count; i++) {
         ls_prediction p;
         const ls_times_row *row = &d->times->row[i];
@@ -186,7 +187,7 @@ ls_status ls_times_deviate(const ls_times *times, const ls_times_model *model, l
     d->model = model;
     memset(out, 0, sizeof *out);
     for (int t = 0; t < LS_THINGS; t++) out->thing[t].thing = (ls_times_thing)t;
-    LS_TRY_OUT(predict(d));
+    LS_TRY_OUT(predict_rows(d));
     out->largest = d->largest;
     out->thing[LS_THING_NONE] = (ls_times_deviation){.error = error_of(d, d->predicted), .factor = 1, .tested = true};
     fit_parts(d, out->thing);

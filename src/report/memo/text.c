@@ -29,7 +29,8 @@ static const ls_plan_choice *fastest_with(const ls_memo_facts *f, ls_knob knob) 
     return NULL;
 }
 
-static void put_instead(ls_page *doc, const ls_memo_facts *f, const ls_plan_choice *other, const char *what) {
+/* Adds how much longer another layout takes; nothing for NULL. */
+static void put_cost_of_other(ls_page *doc, const ls_memo_facts *f, const ls_plan_choice *other, const char *what) {
     if (!other) return;
     ls_page_put(doc, " The fastest layout with %s, %s, takes %s: %s more.", what, LS_LAYOUT(&other->layout),
                 LS_SECONDS(other->prediction.seconds),
@@ -43,7 +44,7 @@ static void put_why_tensor(ls_page *doc, const ls_memo_facts *f) {
     const ls_memo_flow *flow = &f->flow[LS_MEMO_TP];
     if (l->tp < 2) {
         LS_ITEM(doc, "\1No tensor parallelism.\2 Layers are not split, so no activations are exchanged inside them.");
-        put_instead(doc, f, fastest_with(f, LS_KNOB_tp), "it");
+        put_cost_of_other(doc, f, fastest_with(f, LS_KNOB_tp), "it");
         return;
     }
     LS_ITEM(doc,
@@ -65,7 +66,7 @@ static void put_why_pipeline(ls_page *doc, const ls_memo_facts *f) {
     const ls_memo_flow *flow = &f->flow[LS_MEMO_PP], *tensor = &f->flow[LS_MEMO_TP];
     if (l->pp < 2) {
         LS_ITEM(doc, "\1No pipeline parallelism.\2 Every %s runs all layers, so there is no pipeline bubble.", f->chip);
-        put_instead(doc, f, fastest_with(f, LS_KNOB_pp), "stages");
+        put_cost_of_other(doc, f, fastest_with(f, LS_KNOB_pp), "stages");
         return;
     }
     LS_ITEM(doc,

@@ -131,7 +131,8 @@ static ls_status add_step(ls_view_points *p, const ls_run_log *log, const ls_run
     return add_view_point(p, LS_VIEW_SCALE, step, seconds, s->scale == INT_MIN ? (double)NAN : (double)s->scale);
 }
 
-static const ls_run_log_step *step_at(const ls_run_log *log, long long step) {
+/* Returns the record of exactly this step, or NULL. */
+static const ls_run_log_step *find_step(const ls_run_log *log, long long step) {
     size_t low = 0, high = log->step_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -164,7 +165,7 @@ static ls_status take_new_steps(ls_view *view) {
     for (; p->steps < log->step_count; p->steps++) LS_TRY(add_step(p, log, &log->steps[p->steps]));
     for (; p->validations < log->validation_count; p->validations++) {
         const ls_run_log_validation *v = &log->validations[p->validations];
-        const ls_run_log_step *s = step_at(log, v->step);
+        const ls_run_log_step *s = find_step(log, v->step);
         double seconds = v->unix_ms > 0 ? seconds_of(log, v->unix_ms, 0)
                          : s            ? seconds_at(p, (double)v->step)
                                         : p->trained_s;
