@@ -131,7 +131,7 @@ static ls_status add_step(ls_view_points *p, const ls_run_log *log, const ls_run
     return add_view_point(p, LS_VIEW_SCALE, step, seconds, s->scale == INT_MIN ? (double)NAN : (double)s->scale);
 }
 
-/* Returns the record of exactly this step, or NULL. */
+/* Returns the first record of this step or a later one, or NULL. */
 static const ls_run_log_step *find_step(const ls_run_log *log, long long step) {
     size_t low = 0, high = log->step_count;
     while (low < high) {
