@@ -1,7 +1,7 @@
 /* habits.c: repeats the search with one convention of the training framework changed. */
 #include "plan/habits.h"
 
-/* Compares two best times; 0 means that nothing fits. */
+/* Returns whether two best times differ by more than LS_PLAN_HABIT_MATTERS; 0 means that nothing fits. */
 static bool is_different(double now, double then) {
     if ((now > 0) != (then > 0)) return true;
     return now > 0 && (then < now * (1 - LS_PLAN_HABIT_MATTERS) || then > now * (1 + LS_PLAN_HABIT_MATTERS));

@@ -42,7 +42,8 @@ static ls_status visit_if_possible(walk *w, const ls_knobs *layout) {
     return w->visit(w->state, layout);
 }
 
-static ls_status over_sites(walk *w, ls_knobs *l) {
+/* Each walk_…() tries the values of a knob that the request leaves open, and calls the next one for each of them. */
+static ls_status walk_sites(walk *w, ls_knobs *l) {
     if (w->task->cluster.sites < 2) return visit_if_possible(w, l);
     for (int across = 0; across < 2; across++) {
         l->stages_across = across == 1;
@@ -52,7 +53,7 @@ static ls_status over_sites(walk *w, ls_knobs *l) {
     return LS_OK;
 }
 
-static ls_status over_recompute(walk *w, ls_knobs *l) {
+static ls_status walk_recompute(walk *w, ls_knobs *l) {
     const ls_stack *stack = &w->task->stack;
     for (int kind = 0; kind <= LS_KNOB_LAST_recompute; kind++) {
         if (!allows(w, LS_KNOB_recompute, kind)) continue;
@@ -60,60 +61,60 @@ static ls_status over_recompute(walk *w, ls_knobs *l) {
         bool same = kind == LS_RECOMPUTE_SELECTIVE && stack->flash && stack->selective_share < 0;
         if (same && !ls_knob_is_given(w->request, LS_KNOB_recompute)) continue;
         l->recompute = (ls_recompute)kind;
-        LS_TRY(over_sites(w, l));
+        LS_TRY(walk_sites(w, l));
     }
     return LS_OK;
 }
 
-static ls_status over_zero(walk *w, ls_knobs *l) {
+static ls_status walk_zero(walk *w, ls_knobs *l) {
     for (int zero = 0; zero <= LS_KNOB_LAST_zero; zero++) {
         bool usual = zero == 0 || (l->dp > 1 && (zero == 1 || l->pp == 1 || w->task->stack.sharded_stages));
         if (!(ls_knob_is_given(w->request, LS_KNOB_zero) ? allows(w, LS_KNOB_zero, zero) : usual)) continue;
         l->zero = zero;
-        LS_TRY(over_recompute(w, l));
+        LS_TRY(walk_recompute(w, l));
         int group = smallest_node(&w->task->cluster) / l->tp, D = l->dp * l->context;
         bool asked = ls_knob_is_given(w->request, LS_KNOB_shard_group);
         if (zero < 3 || asked || !w->task->stack.hybrid || group < 2 || group >= D || D % group != 0) continue;
         l->shard_group = group; /* inside a node, with copies between nodes */
-        LS_TRY(over_recompute(w, l));
+        LS_TRY(walk_recompute(w, l));
         l->shard_group = 0;
     }
     return LS_OK;
 }
 
-static ls_status with_schedule(walk *w, ls_knobs *l, ls_schedule_kind kind, int v) {
+static ls_status walk_with_schedule(walk *w, ls_knobs *l, ls_schedule_kind kind, int v) {
     if (!allows(w, LS_KNOB_schedule, kind) || !allows(w, LS_KNOB_virtual_stages, v)) return LS_OK;
     l->schedule = kind;
     l->virtual_stages = v;
-    return over_zero(w, l);
+    return walk_zero(w, l);
 }
 
-static ls_status over_schedules(walk *w, ls_knobs *l) {
+static ls_status walk_schedules(walk *w, ls_knobs *l) {
     int L = (int)w->task->shape.L, given = w->request->knobs.virtual_stages;
     bool asked = ls_knob_is_given(w->request, LS_KNOB_schedule);
-    LS_TRY(with_schedule(w, l, LS_SCHEDULE_1F1B, 1));
+    LS_TRY(walk_with_schedule(w, l, LS_SCHEDULE_1F1B, 1));
     if (l->pp == 1) return LS_OK;
     if (asked) {
-        LS_TRY(with_schedule(w, l, LS_SCHEDULE_NAIVE, 1));
-        LS_TRY(with_schedule(w, l, LS_SCHEDULE_GPIPE, 1));
+        LS_TRY(walk_with_schedule(w, l, LS_SCHEDULE_NAIVE, 1));
+        LS_TRY(walk_with_schedule(w, l, LS_SCHEDULE_GPIPE, 1));
     }
-    if (asked || w->task->stack.zero_bubble) LS_TRY(with_schedule(w, l, LS_SCHEDULE_ZERO_BUBBLE, 1));
+    if (asked || w->task->stack.zero_bubble) LS_TRY(walk_with_schedule(w, l, LS_SCHEDULE_ZERO_BUBBLE, 1));
     size_t share = (w->task->global_batch + (size_t)l->dp - 1) / (size_t)l->dp,
            micros = (share + l->micro - 1) / l->micro;
     for (int v = 2; v <= L / l->pp; v++) {
         /* Embedding and head may each count as one layer. */
         bool even = L % (l->pp * v) == 0 || (L + 2) % (l->pp * v) == 0;
         if (given != v && (!even || micros % (size_t)l->pp != 0)) continue;
-        LS_TRY(with_schedule(w, l, LS_SCHEDULE_INTERLEAVED, v));
+        LS_TRY(walk_with_schedule(w, l, LS_SCHEDULE_INTERLEAVED, v));
     }
     return LS_OK;
 }
 
-static ls_status over_micros(walk *w, ls_knobs *l) {
+static ls_status walk_micros(walk *w, ls_knobs *l) {
     size_t share = (w->task->global_batch + (size_t)l->dp - 1) / (size_t)l->dp;
     if (ls_knob_is_given(w->request, LS_KNOB_micro)) {
         l->micro = w->request->knobs.micro;
-        return over_schedules(w, l);
+        return walk_schedules(w, l);
     }
     int tried = 0;
     for (size_t micro = 1; micro <= share && micro <= MICRO_MAX && tried < MICROS_TRIED; micro++) {
@@ -121,19 +122,19 @@ static ls_status over_micros(walk *w, ls_knobs *l) {
         if (share % micro != 0 && !(w->uneven && power)) continue;
         l->micro = micro;
         tried++;
-        LS_TRY(over_schedules(w, l));
+        LS_TRY(walk_schedules(w, l));
     }
     return LS_OK;
 }
 
 /* ---- the mesh ---------------------------------------------------------------------------------------------------- */
 
-static ls_status with_mesh(walk *w, ls_knobs *l) {
+static ls_status walk_with_mesh(walk *w, ls_knobs *l) {
     if (!allows(w, LS_KNOB_dp, l->dp)) return LS_OK;
     if ((size_t)l->dp > w->task->global_batch) return LS_OK;
     if (!w->uneven && w->task->global_batch % (size_t)l->dp != 0) return LS_OK;
     l->sequence_parallel = l->tp > 1 && allows(w, LS_KNOB_sequence_parallel, true);
-    return over_micros(w, l);
+    return walk_micros(w, l);
 }
 
 static bool tp_is_fine(const walk *w, int tp) {
@@ -156,7 +157,7 @@ static ls_status walk_meshes(walk *w, int context) {
             l.dp = chips / tp / pp;
             l.tp = tp;
             l.pp = pp;
-            LS_TRY(with_mesh(w, &l));
+            LS_TRY(walk_with_mesh(w, &l));
         }
     }
     return LS_OK;

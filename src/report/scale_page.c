@@ -5,7 +5,7 @@
 #include "report/scale_page.h"
 #include "parallel/traffic/traffic.h"
 
-static void put_factor(ls_page *page, double value, const char *end) {
+static void put_factor_or_dash(ls_page *page, double value, const char *end) {
     if (value > 0)
         ls_page_put(page, "%.2f%s", value, end);
     else
@@ -27,10 +27,10 @@ static void put_table(ls_page *page, const ls_scale_found *f) {
                                 p->other,   p->idle};
         ls_page_put(page, "%d%s\t%zu\t", p->workers, p->crowding > 1 ? " *" : "", p->batch);
         for (size_t t = 0; t < sizeof times / sizeof *times; t++) put_ms(page, times[t]);
-        put_factor(page, ls_scale_ratio(p), "\t");
-        put_factor(page, ls_scale_speedup(f, p), "\t");
-        put_factor(page, ls_scale_speedup(f, p) / p->workers, "\t");
-        put_factor(page, ls_scale_weak(f, p), "\n");
+        put_factor_or_dash(page, ls_scale_ratio(p), "\t");
+        put_factor_or_dash(page, ls_scale_speedup(f, p), "\t");
+        put_factor_or_dash(page, ls_scale_speedup(f, p) / p->workers, "\t");
+        put_factor_or_dash(page, ls_scale_weak(f, p), "\n");
     }
 }
 
@@ -60,9 +60,9 @@ static void put_next(ls_page *page, const ls_scale_found *f) {
         const ls_scaling_point *p = &f->next[i];
         ls_page_put(page, "%d\t%zu\t%s\t%s to %s\t", p->workers, p->batch, LS_SECONDS(p->seconds), LS_SECONDS(p->low),
                     LS_SECONDS(p->high));
-        put_factor(page, ls_scale_speedup(f, p), "\t");
-        put_factor(page, ls_scale_speedup(f, p) / p->workers, "\t");
-        put_factor(page, ls_scale_weak(f, p), "\n");
+        put_factor_or_dash(page, ls_scale_speedup(f, p), "\t");
+        put_factor_or_dash(page, ls_scale_speedup(f, p) / p->workers, "\t");
+        put_factor_or_dash(page, ls_scale_weak(f, p), "\n");
     }
 }
 

@@ -89,7 +89,7 @@ static const struct {
              {"sites_divide", "sites divide", "-", false}};
 enum { KNOBS = sizeof knobs / sizeof knobs[0] };
 
-static bool same_knob(const json_t *a, const json_t *b, int k) {
+static bool is_same_knob(const json_t *a, const json_t *b, int k) {
     char x[CELL], y[CELL];
     return strcmp(knob_text(a, knobs[k].member, knobs[k].neutral, x),
                   knob_text(b, knobs[k].member, knobs[k].neutral, y)) == 0;
@@ -133,7 +133,7 @@ static const json_t *find_kept(const answer both[2], int knob) {
             const json_t *layout = json_object_get(one, "layout");
             bool same = !json_is_true(json_object_get(one, "hardware"));
             for (int k = 0; k < KNOBS && same; k++)
-                same = same_knob(layout, k == knob ? both[0].layout : both[1].layout, k);
+                same = is_same_knob(layout, k == knob ? both[0].layout : both[1].layout, k);
             if (same) return one;
         }
     }
@@ -176,7 +176,7 @@ static void add_reason(const answer both[2], item *out) {
 static void find_items(const answer both[2], items *out) {
     out->count = 0;
     for (int k = 0; k < KNOBS; k++) {
-        if (same_knob(both[0].layout, both[1].layout, k)) continue;
+        if (is_same_knob(both[0].layout, both[1].layout, k)) continue;
         double a = degree(both[0].layout, k), b = degree(both[1].layout, k);
         char x[CELL], y[CELL];
         item *one = &out->list[out->count++];

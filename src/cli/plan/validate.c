@@ -113,7 +113,7 @@ static void print_figure(const char *name, size_t rows, double share) {
         printf(" %s=-", name);
 }
 
-static void print_last(const ls_validation *v) {
+static void print_summary_line(const ls_validation *v) {
     const ls_validate_line *all = &v->line[v->lines - 1];
     printf("\nvalidate: rows=%zu modelled=%zu", v->rows, v->modelled);
     print_figure("mae", all->time.rows, all->time.mae);
@@ -199,7 +199,7 @@ ls_status ls_cmd_plan_validate(const ls_options *options) {
             print_lines(&v);
             print_regrets(&v);
             print_clusters(&v);
-            print_last(&v);
+            print_summary_line(&v);
         }
         ls_validation_free(&v);
     }

@@ -99,7 +99,7 @@ static double between(double x, double x0, double y0, double x1, double y1) {
     return y0 * ls_exp_f64(slope * ls_log_f64(x / x0));
 }
 
-static bool has_sizes(const ls_native_rates *r) { return r->sizes.pass[1] > 0; }
+static bool has_own_sizes(const ls_native_rates *r) { return r->sizes.pass[1] > 0; }
 
 /* Interpolates the seconds for sequences of T tokens between measured lengths. */
 static double interpolate_by_length(const size_t *length, const double *seconds, double T) {
@@ -116,8 +116,8 @@ static int measured_type(const ls_native_rates *r, int type) {
 double ls_native_attention_seconds(const ls_native_rates *r, bool backward, int type, size_t head_size, size_t T,
                                    double heads) {
     const double(*table)[LS_NATIVE_LENGTHS] = r->attention[backward][measured_type(r, type)];
-    const size_t *head = has_sizes(r) ? r->sizes.head : ls_native_heads;
-    const size_t *length = has_sizes(r) ? r->sizes.length : ls_native_lengths;
+    const size_t *head = has_own_sizes(r) ? r->sizes.head : ls_native_heads;
+    const size_t *length = has_own_sizes(r) ? r->sizes.length : ls_native_lengths;
     double a = interpolate_by_length(length, table[0], (double)T),
            b = interpolate_by_length(length, table[1], (double)T);
     double d = (double)head_size, low = (double)head[0], high = (double)head[1];
@@ -142,7 +142,7 @@ double ls_native_pass_seconds(const ls_native_rates *r, ls_native_pass pass, boo
     const double *t = r->pass[pass][is_16 && r->pass[pass][1][0] > 0];
     double small = LS_NATIVE_PASS_SMALL, large = LS_NATIVE_PASS_LARGE, launch = r->launch_seconds;
     if (elems <= 0) return 0;
-    if (has_sizes(r)) return line_seconds(r, t, elems);
+    if (has_own_sizes(r)) return line_seconds(r, t, elems);
     if (elems <= small) return launch + (t[0] > launch ? t[0] - launch : t[0]) * elems / small;
     if (elems >= large) return t[1] * elems / large;
     return between(elems, small, t[0], large, t[1]);

@@ -186,6 +186,7 @@ static bool comes_first(const ls_shelf_run *a, const ls_shelf_run *b, const ls_l
     return q->falls && q->sort == LS_LIVE_BY_NAME ? names > 0 : names < 0;
 }
 
+/* Sorts stably (merge sort). room: space for `count` pointers. */
 static void sort_runs(const ls_shelf_run **list, const ls_shelf_run **room, int count, const ls_live_query *q) {
     if (count < 2) return;
     int half = count / 2, a = 0, b = half, n = 0;
