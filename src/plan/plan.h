@@ -20,10 +20,10 @@ typedef struct ls_plan_task {
     ls_stack stack;
 } ls_plan_task;
 
-/* fp8 and mxfp8. */
+/* Returns true for fp8 and mxfp8. */
 static inline bool ls_plan_is_8bit(ls_plan_type type) { return type >= LS_PLAN_FP8; }
 
-/* Bytes of a gradient element in 16-bit or 8-bit training: as stored, and as sent. */
+/* Return the bytes of a gradient element in 16-bit or 8-bit training: as stored, and as sent. */
 static inline double ls_plan_grad_bytes(const ls_stack *s, ls_plan_type type) {
     return ls_plan_is_8bit(type) && s->grad_bytes_8bit > 0 ? s->grad_bytes_8bit : s->grad_bytes;
 }
@@ -76,6 +76,7 @@ const char *ls_time_kind_phrase(ls_time_kind kind); /* in a sentence: "tensor-pa
 const char *ls_memory_kind_name(ls_memory_kind kind);
 const char *ls_memory_kind_label(ls_memory_kind kind);
 
+/* Returns the chips that the layout needs. */
 static inline int ls_plan_chips(const ls_knobs *layout) {
     return layout->dp * layout->tp * layout->pp * layout->context;
 }
@@ -95,6 +96,7 @@ bool ls_plan_shares(const ls_plan_task *task, const ls_knobs *layout, int *repli
  * `also` as in ls_knobs_to_json(). */
 json_t *ls_plan_to_json(const ls_plan_task *task, const ls_knobs *layout, unsigned also);
 
+/* Returns whether the heaviest worker's memory fits in its chip. */
 static inline bool ls_prediction_fits(const ls_prediction *p) { return p->memory_bytes <= p->capacity_bytes; }
 
 /* Returns the FLOPs of a step by the convention of Narayanan et al. (2021): 72·B·s·L·h²(1 + s/6h + V/12Lh) for GPT, and

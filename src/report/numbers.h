@@ -2,7 +2,7 @@
 #ifndef LS_REPORT_NUMBERS_H
 #define LS_REPORT_NUMBERS_H
 
-/* `ls_number_gb(x).text` lives as long as the expression it is in. */
+/* Formatted text; `ls_number_gb(x).text` is valid until the end of the full expression. */
 typedef struct ls_number {
     char text[32];
 } ls_number;
@@ -15,7 +15,7 @@ ls_number ls_number_whole(double value);   /* "12,345" */
 ls_number ls_number_percent(double share); /* "4.1 %" */
 ls_number ls_number_short(double value);   /* "70.6 B", "1.5 T" */
 
-/* The text itself, as an argument of printf(); it is valid until the end of the full expression. */
+/* The text itself, as an argument of printf(). */
 #define LS_GIB(bytes) ls_number_gib(bytes).text
 #define LS_GB(bytes) ls_number_gb(bytes).text
 #define LS_SECONDS(value) ls_number_seconds(value).text
