@@ -39,7 +39,7 @@ void ls_series_close(ls_series *series);
  * only ls_run_log_open() reads. */
 const ls_run_log *ls_series_log(const ls_series *series);
 
-/* Closes the series and gives its log to the caller, who frees it with ls_run_log_free(). */
+/* Closes the series and gives its log to the caller; free it with ls_run_log_free(). */
 void ls_series_take_log(ls_series *series, ls_run_log *out);
 
 typedef struct ls_series_change {

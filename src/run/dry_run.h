@@ -1,6 +1,6 @@
 /* dry_run.h: computes what a run would need, without running it: the memory of each worker, from the function that
- * carves it; the traffic of a step, from the formulas of docs/reference/memory-and-traffic.md; the schedule, by simulation; and
- * the type of each kind of number. */
+ * carves it; the traffic of a step, from the formulas of docs/reference/memory-and-traffic.md; the schedule, by
+ * simulation; and the type of each kind of number. */
 #ifndef LS_RUN_DRY_RUN_H
 #define LS_RUN_DRY_RUN_H
 
