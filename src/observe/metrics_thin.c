@@ -1,7 +1,7 @@
 /* metrics_thin.c: files of metrics that were set aside, with fewer steps.
  *
- * A line is recognised by its first two members, which metrics.h and run/loop_record.c write in this order: {"step":N,"loss":…
- * Any other line stays, even if it is damaged, and lines that stay are copied byte for byte. */
+ * A line is recognised by its first two members, which metrics.h and run/loop_record.c write in this order:
+ * {"step":N,"loss":… Any other line stays, even if it is damaged, and lines that stay are copied byte for byte. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
