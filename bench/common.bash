@@ -1,4 +1,4 @@
-# common.bash: what the benchmarks of whole runs share; sourced by them, with bash.
+# common.bash: functions that the benchmarks of whole runs share; they source it, with bash.
 set -euo pipefail
 export LC_ALL=C
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

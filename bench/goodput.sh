@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# goodput.sh: a run that loses a worker every 30 s, beside what `lockstep plan --recovery` makes of a few losses before.
+# goodput.sh: compares a run that loses a worker every 30 s with the prediction that `lockstep plan --recovery` makes from a few losses.
 #
 #   LOCKSTEP=build/lockstep MODEL=gpt2-124m WORKERS=8 MINUTES=20 EVERY=30 LEARN=5 FLAGS="--zero 1" bench/goodput.sh
 #

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""lockstep on a GPU beside PyTorch, cuBLAS and a copy, in one run and in turns.
+"""Compares lockstep on a GPU with PyTorch, cuBLAS and a copy, which take turns.
 
 Rows (--row, or ROW= of `make bench-gpu`; most take less than four minutes; compiling GPT-2 1.5B may take longer):
   gpt2            GPT-2 124M in fp32, 16 sequences of 1024 tokens, AdamW, clipped         bar 0.80 of PyTorch's tokens/s, without TF32

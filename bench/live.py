@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""live.py LOCKSTEP [--quick]: what looking at a run costs.
+"""live.py LOCKSTEP [--quick]: measures the cost of watching a run.
 
 1. The processor time, by getrusage, of all that observes a run while one page is open, /metrics is read each second and event files are
    written, beside that of the run: LIVE_MODEL (llama-160m) on all cores, for LIVE_SECONDS (60).

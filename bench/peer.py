@@ -1,4 +1,4 @@
-"""The peer's half of a benchmark: PyTorch, where the Python that runs the benchmark has it."""
+"""Runs the peer's side of a benchmark: PyTorch, if the Python that runs the benchmark has it."""
 import importlib.util
 import os
 import sys

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How well `lockstep plan` knows this machine, in one run: it is probed, layouts are predicted, and then measured.
+"""Measures how well `lockstep plan` predicts this machine: probes it, predicts layouts, and then measures them.
 
 Two models, twelve layouts of dp, tp, pp, zero, micro-batch and recomputation. A prediction is `lockstep plan --cluster FILE` with the
 layout given; a measurement is the median step of metrics.jsonl over all rounds, the first step of a run aside. Rounds go through

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What 16-bit training does to learning: 1,000 steps of small models under several policies, beside fp32.
+"""Compares learning in 16 bits with fp32: 1,000 steps of small models under several policies.
 
 The full policies must end near the validation loss of fp32, and in each setting one that leaves a part out must end worse, with a
 trace in the telemetry (--numerics) that says why. Writes OUT/precision-experiments.md and the folder OUT/precision-experiments; fails where an

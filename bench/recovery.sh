@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# recovery.sh: how soon a lost worker is noticed and the step that it was in is tried again.
+# recovery.sh: measures how soon a lost worker is noticed, and how soon its step is repeated.
 #
 #   LOCKSTEP=build/lockstep MODEL=gpt2-124m WORKERS=8 KILLS=5 LAYOUTS="--zero 1;--zero 3;--tp 2" RELAUNCHES=2 bench/recovery.sh
 #

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# resume.sh: how long `train --resume` takes on a folder whose metrics have a million lines, beside the same run with a few.
+# resume.sh: measures `train --resume` of a run whose metrics have a million lines, and of the same run with a few.
 #
 #   LOCKSTEP=build/lockstep LINES=1000000 ROUNDS=5 bench/resume.sh
 #

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How training gains from more workers, in one run: layouts, scaling, the cost of equal bits, and PyTorch's DDP beside it.
+"""Measures how training scales with workers: layouts, the cost of equal bits, and PyTorch's DDP for comparison.
 
 Workers have one thread unless a row says otherwise. Every row of a table trains the same tokens per step (those of `weak` grow
 with the workers) and is compared with one single-threaded worker of the same round; rounds go through all rows in turn, and the

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Training speed and memory of lockstep beside PyTorch, in one run.
+"""Compares training speed and memory of lockstep and PyTorch.
 
 Both sides train the same shapes on the same number of tokens, taking turns; a figure is the median step of the best of
 the rounds. PyTorch runs eager and compiled, each with the best of several thread settings. Peak memory is the largest

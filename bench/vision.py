@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Training steps of LeNet and ResNet-18 beside PyTorch, in one run: forward, backward, SGD with momentum, fp32.
+"""Compares training steps of LeNet and ResNet-18 in lockstep and PyTorch: forward, backward, SGD with momentum, fp32.
 
 PyTorch runs eager, with channels last, and compiled, with all cores and on more than two with half of them; the fastest of these
 counts. lockstep runs as one worker with a thread for each core, and as single-threaded workers, one for each core. All take turns

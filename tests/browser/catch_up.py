@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""catch_up.py LOCKSTEP: a page that was away gets what it lacks, and nothing else.
+"""catch_up.py LOCKSTEP: checks that a page that reconnects gets the sections that have changed, and no others.
 
 A reader of the stream keeps the sections as the page does. It goes away and comes back with Last-Event-ID: while
 nothing happened, after more steps, after a restart of the server, and after the run went back to a checkpoint and did

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""hostile.py LOCKSTEP: what a hostile client may try with the live page: slow headers, more connections than there are,
-endless headers, path tricks, wrong tokens, requests of other pages. The page goes on, and nothing is learned."""
+"""hostile.py LOCKSTEP: attacks the live page: slow headers, more connections than allowed, endless headers, path tricks,
+wrong tokens, requests of other pages. The page keeps working, and reveals nothing."""
 import os, re, shutil, socket, subprocess, sys, tempfile, time
 
 failures = []

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# count.sh: what guards and `lockstep doctor` catch in real runs, counted: faults planted at random, failures with a known cause, and
+# count.sh: counts what guards and `lockstep doctor` catch in real runs: faults planted at random, failures with a known cause, and
 # a long run in which nothing is wrong. In the long tier; `make test-faults-count` runs it alone.
 # Runs alone: times of workers are judged.
 set -u

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Small real runs that fail for a known cause, and healthy ones: what `lockstep doctor` says of them.
+"""Checks the verdicts of `lockstep doctor` on small real runs that fail for a known cause, and on healthy ones.
 
 Each kind of failure has several forms and is made with several seeds; a seed draws text, form, step, worker, size and layout. The right
 cause must be first in at least 95 % of the runs, and healthy runs must have none. Exit status 1 otherwise.

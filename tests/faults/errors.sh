@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# errors.sh: workers that fail in their own ways, and machines that give less than was asked for.
-# Runs alone: what fails has to end soon.
+# errors.sh: checks the errors of workers that fail in various ways, and of machines with fewer resources than requested.
+# Runs alone: a failed run must end soon.
 # shellcheck source=tests/faults/common.bash
 . "$(dirname "$0")/common.bash"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# gpu.sh: what a user is told where a GPU or its driver fails, with a libcuda that plays it (tests/cuda): a named error, the right exit
-# status, no hang. And a run on it has the bits of the CPU, alone and with two workers.
+# gpu.sh: checks the errors of a GPU or driver that fails, with a libcuda that emulates it (tests/cuda): a named error, the right exit
+# status, no hang; and that a run on it has the bits of the CPU, with one worker and with two.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/../train/common.bash"
 played=$(cd "$BUILD" && pwd)/tests/cuda

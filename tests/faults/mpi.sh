@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# mpi.sh: workers that fail under mpirun, in shared memory and between nodes. mpirun ends the others; what is left for us is to end
-# soon, with the right status, naming the worker.
-# Runs alone: what fails has to end soon.
+# mpi.sh: workers that fail under mpirun, in shared memory and between nodes. mpirun kills the others; lockstep must end soon,
+# with the right status and the name of the worker.
+# Runs alone: a failed run must end soon.
 # shellcheck source=tests/faults/common.bash
 . "$(dirname "$0")/common.bash"
 

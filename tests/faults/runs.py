@@ -1,4 +1,4 @@
-"""What the counting tests share: a small model, text, and runs of `lockstep train`."""
+"""Shared by the counting tests: a small model, text, and runs of `lockstep train`."""
 import json
 import os
 import random

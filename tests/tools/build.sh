@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# build.sh: which GPUs `make` compiles kernels for where nvcc is installed (tools/cuda-sms), with an nvcc and an nvidia-smi of the test's own and the
-# libcuda that plays a GPU; what it says of that; and that its lines are counted.
+# build.sh: checks for which GPUs `make` compiles kernels if nvcc is installed (tools/cuda-sms), with a fake nvcc and nvidia-smi and the
+# libcuda that emulates a GPU; its messages about that; and that its lines are counted.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 [ -z "${SANITIZE:-}" ] || { echo "it runs nothing that a sanitizer sees"; exit 77; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# docs.sh: what the pages and pictures of the documentation name is there (tools/check-docs); and the check itself notices what is not.
+# docs.sh: checks that everything that pages and pictures of the documentation name exists (tools/check-docs), and that the check finds what does not.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 [ -z "${SANITIZE:-}" ] || { echo "it runs nothing that a sanitizer sees"; exit 77; }

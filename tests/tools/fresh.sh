@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# fresh.sh: where tools/fresh cannot make a system it says so: the reason, then "fresh: NOT RUN" as the last line, and exit status 0.
-# And what a bare system lacks is not called for.
+# fresh.sh: checks that tools/fresh, if it cannot make a system, prints the reason, then "fresh: NOT RUN" as the last line, and exits with 0,
+# and that it needs no program that a bare system lacks.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 [ -z "${SANITIZE:-}" ] || { echo "it runs nothing that a sanitizer sees"; exit 77; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# arena.sh: what blocks save, keep and work in takes the bytes it always took: `--dry-run` of models of every family under twenty layouts
-# against the table in tests/data/arena.txt. A row: the flags, and for all workers together the bytes of arenas, of activations, of scratch
+# arena.sh: checks that the memory of blocks has not changed: compares `--dry-run` of models of every family under twenty layouts
+# with the table in tests/data/arena.txt. A row: the flags, and for all workers together the bytes of arenas, of activations, of scratch
 # and of logits. A change that means to take other memory writes its table with `tests/train/arena.sh --write`.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# auto.sh: `probe` writes a file that `plan` reads, in less than a minute; `plan` says the bytes of a dry run; `train --auto` takes
-# the machine from the cache, keeps what the user gave, says what it chose, and changes no bit.
+# auto.sh: checks that `probe` writes a file that `plan` reads, in less than a minute; that `plan` predicts the bytes of a dry run; and that
+# `train --auto-layout` reads the machine from the cache, keeps the user's options, reports its choice, and changes no bit.
 # Runs alone: it measures the machine.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"

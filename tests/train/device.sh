@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# device.sh: which device --device auto takes, with a libcuda that plays GPUs (tests/cuda): those that work, and it says so; the CPU where none does,
-# and it says why; the workers of a machine take GPUs in turn. What --version tells of them.
+# device.sh: checks which device --device auto chooses, with a libcuda that emulates GPUs (tests/cuda): GPUs that work, or the CPU, with the reason, if
+# none does; that the workers of a machine take GPUs in turn; and what --version reports about them.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
 played=$(cd "$BUILD" && pwd)/tests/cuda

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# dry_run.sh: `train --dry-run` tells, for every worker of a layout, the bytes of memory that a run then uses, to the byte; and it
-# makes no folder.
+# dry_run.sh: checks that `train --dry-run` predicts the memory of every worker of a layout to the byte, and creates no folder.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
 

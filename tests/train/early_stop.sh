@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# early_stop.sh: which checkpoints are saved and kept, and when evaluations end a run: --save-every, --keep, --early-stop.
+# early_stop.sh: checks which checkpoints are saved and kept, and when evaluations end a run: --save-every, --keep, --early-stop.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# garbage.sh: data with a region of legal tokens that mean nothing: it is trained on, and `lockstep doctor` tells. (Ids that the model
+# garbage.sh: trains on data with a region of valid but meaningless tokens, which `lockstep doctor` must report. (Ids that the model
 # does not have are refused before the first step: tests/cli/train.test, tests/unit/test_corpus.c.) In the long tier with several texts.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# gpu_memory.sh: on a GPU, played by the libcuda of the tests, a worker has one block of memory, scratch of kernels inside: --dry-run says how many
-# bytes, and the run takes as many. What does not fit is refused before the first step, with what to change.
+# gpu_memory.sh: checks that a worker on a GPU (emulated by the libcuda of the tests) has one block of memory, with the kernels' scratch inside, of the
+# size that --dry-run predicts, and that a run that does not fit is refused before the first step, with the option to change.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
 played=$(cd "$BUILD" && pwd)/tests/cuda

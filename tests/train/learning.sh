@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# learning.sh: models of images learn the built-in drawings as docs/log/image-models.md says: LeNet with nothing but its name, ResNet-18 in few steps.
+# learning.sh: checks that image models learn the built-in drawings as docs/log/image-models.md says: LeNet with default options, ResNet-18 in few steps.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
 

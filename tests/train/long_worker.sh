@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# long_worker.sh: what one worker contributes to a step is ten times too large (tests/spoil): with default options it is noticed and the
-# worker is named, in every layout of several workers; the same layouts without the fault give no alarm. Nothing but words comes of it.
+# long_worker.sh: makes the contribution of one worker ten times too large (tests/spoil): with default options a warning names the worker, in
+# every layout of several workers; the same layouts without the fault give none. The run itself continues unchanged.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
 LOCKSTEP=$BUILD/tests/spoil/lockstep

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# memory.sh: a whole small run, its resume, an evaluation and a text, and runs of several workers, under valgrind: no read of what was
-# not written, no write beyond a block, nothing lost. Long tier.
+# memory.sh: runs a small training, its resume, an evaluation, a generation, and several workers under valgrind: no uninitialized read, no write
+# beyond a block, no leak. Long tier.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
 
