@@ -104,11 +104,10 @@ typedef struct ls_staging {
     ls_counted counted[];
 } ls_staging;
 
-/* Returns at least `bytes` of device memory, valid until the next call for the same queue and kind (tensors.c). */
+/* Returns at least `bytes` of device memory, valid until the next call for the same queue and kind (peers/sum.c). */
 ls_status ls_comm_scratch(const ls_comm *comm, ls_scratch_kind kind, size_t bytes, void **out);
-
-/* Ends a request on device memory: copies the staged result in, or makes later work wait for the queue (tensors.c). */
-ls_status ls_staging_end(const ls_staging *staging);
+/* Frees all scratch that this worker's device allocated. */
+void ls_scratch_free(ls_world *world);
 
 struct ls_request {
     ls_comm *comm;

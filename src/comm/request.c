@@ -127,10 +127,17 @@ ls_status ls_request_launch(ls_request *r, ls_request **out) {
     return status;
 }
 
+/* Ends a request on device memory: copies the staged result in, or makes later work wait for the queue. */
+static ls_status end_on_device(const ls_staging *t) {
+    if (t->to) return ls_device_copy_in(t->device, t->to, t->from, t->bytes);
+    if (t->event.number) LS_TRY(ls_device_follow(t->device, t->event));
+    for (int i = 0; i < t->counts; i++) LS_TRY(ls_device_await(t->device, t->counted[i].counter, t->counted[i].value));
+    return LS_OK;
+}
+
 static ls_status finish_request(ls_request *r, ls_status status) {
-    const ls_staging *t = r->tensors;
     leave_flight(r->comm->world, r);
-    if (status == LS_OK && t) status = ls_staging_end(t);
+    if (status == LS_OK && r->tensors) status = end_on_device(r->tensors);
     recycle(r);
     return status;
 }

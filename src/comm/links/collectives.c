@@ -149,7 +149,7 @@ static ls_status step_over_links(ls_request *r) {
     return ls_request_complete(r);
 }
 
-/* ---- the calls --------------------------------------------------------------------------------------------------- */
+/* ---- the mover --------------------------------------------------------------------------------------------------- */
 
 /* Makes `queue` follow all work enqueued so far. */
 static ls_status follow_current_queue(ls_device *device, int queue) {
@@ -161,33 +161,31 @@ static ls_status follow_current_queue(ls_device *device, int queue) {
     return status;
 }
 
-ls_status ls_links_launch(ls_device *device, int queue, ls_request *r, ls_request **out) {
+/* Devices add up floating-point numbers only. */
+static bool reaches_over_links(const ls_move *m) {
+    const ls_links *links = m->comm->links;
+    if (m->kind == LS_TRAFFIC_SEND) return ls_links_to(m->device, m->comm, m->peer) != NULL;
+    if (m->kind == LS_TRAFFIC_RECEIVE) return ls_links_from(m->device, m->comm, m->peer) != NULL;
+    return links && links->device == m->device && links->all && m->dtype != LS_I64;
+}
+
+static ls_status start_over_links(const ls_move *m, ls_request **out) {
+    bool receives = m->kind == LS_TRAFFIC_RECEIVE;
+    LS_TRY(ls_move_prepare(m,
+                           receives                     ? ls_links_step_receive
+                           : m->kind == LS_TRAFFIC_SEND ? ls_links_step_send
+                                                        : step_over_links,
+                           out));
+    ls_request *r = *out;
     ls_staging *t = calloc(1, sizeof *t);
     ls_status status = t ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a request");
     r->tensors = t;
-    if (t) t->device = device;
+    if (t) t->device = m->device;
     /* Earlier requests that can continue are enqueued before this one. */
     if (status == LS_OK) status = ls_world_progress(r->comm->world);
-    if (status == LS_OK) status = follow_current_queue(device, queue);
+    if (status == LS_OK) status = follow_current_queue(m->device, receives ? LS_QUEUE_RECEIVE : m->comm->queue);
     if (status != LS_OK) return ls_request_drop(r, status, out);
     return ls_request_launch(r, out);
 }
 
-ls_status ls_links_all_gather_start(ls_device *device, ls_comm *comm, const void *in, void *out_buffer,
-                                    const size_t *bytes, ls_request **out) {
-    LS_TRY(ls_all_gather_prepare(comm, in, out_buffer, bytes, step_over_links, out));
-    return ls_links_launch(device, comm->queue, *out, out);
-}
-
-ls_status ls_links_all_reduce_start(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
-                                    const void *const *parts, void *out_buffer, size_t elems, ls_request **out) {
-    LS_TRY(ls_all_reduce_prepare(comm, runs, dtype, parts, out_buffer, elems, step_over_links, out));
-    return ls_links_launch(device, comm->queue, *out, out);
-}
-
-ls_status ls_links_reduce_scatter_start(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
-                                        const void *const *parts, void *out_buffer, const size_t *shards, size_t elems,
-                                        ls_request **out) {
-    LS_TRY(ls_reduce_scatter_prepare(comm, runs, dtype, parts, out_buffer, shards, elems, step_over_links, out));
-    return ls_links_launch(device, comm->queue, *out, out);
-}
+const ls_mover ls_mover_links = {.name = "links", .reaches = reaches_over_links, .start = start_over_links};

@@ -20,7 +20,7 @@
 #ifndef LS_COMM_LINKS_LINKS_H
 #define LS_COMM_LINKS_LINKS_H
 
-#include "comm/comm.h"
+#include "comm/collectives/move.h"
 
 /* What links of a communicator are used for. */
 enum { LS_LINKS_COLLECTIVES = 1, LS_LINKS_MESSAGES = 2 };
@@ -59,10 +59,7 @@ void ls_links_leave(ls_world *world);
  * has waited since the last call. */
 ls_status ls_links_watch(ls_world *world, uint64_t more_ns);
 
-/* Return whether tensors of this device reach all members by links; and the link to, or from, one rank (NULL: none). */
-static inline bool ls_links_reach_all(const ls_device *device, const ls_comm *comm) {
-    return comm->links && comm->links->device == device && comm->links->all;
-}
+/* Return the link of the device to a rank, and from it; NULL: none. */
 ls_link *ls_links_to(const ls_device *device, const ls_comm *comm, int rank);
 ls_link *ls_links_from(const ls_device *device, const ls_comm *comm, int rank);
 
@@ -73,20 +70,10 @@ ls_status ls_links_put(const ls_request *request, ls_link *link, const ls_link_p
 
 /* ---- collectives.c, messages.c ----------------------------------------------------------------------------------- */
 
-/* Start collectives and messages; as those of tensors.h. */
-ls_status ls_links_all_gather_start(ls_device *device, ls_comm *comm, const void *in, void *out_buffer,
-                                    const size_t *bytes, ls_request **out);
-ls_status ls_links_all_reduce_start(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
-                                    const void *const *parts, void *out_buffer, size_t elems, ls_request **out);
-ls_status ls_links_reduce_scatter_start(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
-                                        const void *const *parts, void *out_buffer, const size_t *shards, size_t elems,
-                                        ls_request **out);
-ls_status ls_links_send_start(ls_device *device, ls_comm *comm, int to, int tag, const void *buffer, size_t bytes,
-                              ls_request **out);
-ls_status ls_links_recv_start(ls_device *device, ls_comm *comm, int from, int tag, void *buffer, size_t bytes,
-                              ls_request **out);
-
-/* Launches a request whose work follows, in `queue`, all work enqueued so far. Releases `request` if it fails. */
-ls_status ls_links_launch(ls_device *device, int queue, ls_request *request, ls_request **out);
+/* Reaches members of a communicator with links between machines, or the partner of a message if a link leads there. */
+extern const ls_mover ls_mover_links;
+/* The steps of its messages. */
+ls_status ls_links_step_send(ls_request *request);
+ls_status ls_links_step_receive(ls_request *request);
 
 #endif

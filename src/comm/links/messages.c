@@ -26,7 +26,7 @@ static ls_status enqueue_send(ls_request *r) {
     return enqueue_piece(r, comm->queue, &piece);
 }
 
-static ls_status step_send(ls_request *r) {
+ls_status ls_links_step_send(ls_request *r) {
     ls_staging *t = r->tensors;
     switch (r->phase) {
     case BEGIN:
@@ -44,24 +44,15 @@ static ls_status step_send(ls_request *r) {
     return LS_OK;
 }
 
-ls_status ls_links_send_start(ls_device *device, ls_comm *comm, int to, int tag, const void *buffer, size_t bytes,
-                              ls_request **out) {
-    LS_TRY(ls_message_prepare(comm, LS_TRAFFIC_SEND, to, tag, bytes, step_send, out));
-    (*out)->in = buffer;
-    return ls_links_launch(device, comm->queue, *out, out);
-}
-
 /* ---- receiving --------------------------------------------------------------------------------------------------- */
-
-static ls_status step_receive(ls_request *r);
 
 static bool is_only(const ls_request *r) {
     for (const ls_request *x = r->comm->world->flight_first; x != r; x = x->next)
-        if (x->step == step_receive && !x->done) return false;
+        if (x->step == ls_links_step_receive && !x->done) return false;
     return true;
 }
 
-static ls_status step_receive(ls_request *r) {
+ls_status ls_links_step_receive(ls_request *r) {
     ls_staging *t = r->tensors;
     const ls_link_piece piece = {r->out, r->bytes, 0, false};
     switch (r->phase) {
@@ -76,11 +67,4 @@ static ls_status step_receive(ls_request *r) {
     case ASKED: LS_TRY(ls_request_net_await(r)); return ls_request_complete(r);
     }
     return LS_OK;
-}
-
-ls_status ls_links_recv_start(ls_device *device, ls_comm *comm, int from, int tag, void *buffer, size_t bytes,
-                              ls_request **out) {
-    LS_TRY(ls_message_prepare(comm, LS_TRAFFIC_RECEIVE, from, tag, bytes, step_receive, out));
-    (*out)->out = buffer;
-    return ls_links_launch(device, LS_QUEUE_RECEIVE, *out, out);
 }

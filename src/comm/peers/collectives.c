@@ -166,7 +166,7 @@ static ls_status step_peers(ls_request *r) {
     return LS_OK;
 }
 
-/* ---- the calls --------------------------------------------------------------------------------------------------- */
+/* ---- the mover --------------------------------------------------------------------------------------------------- */
 
 /* Signals on the compute queue. The communicator's queue gets no work before all members have published: an await there
  * would hold up earlier collectives, which are enqueued only when the other hosts have published theirs. */
@@ -175,34 +175,32 @@ static ls_status signal_ready(ls_device *device, const ls_comm *comm, ls_staging
     return ls_device_record(device, &t->begun);
 }
 
-ls_status ls_peers_launch(ls_device *device, ls_request *r, ls_request **out) {
-    ls_comm *comm = r->comm;
+/* Whether the devices can access each other's memory was agreed when the communicator was made. Devices add up
+ * floating-point numbers only. */
+static bool reaches_peers(const ls_move *m) {
+    const ls_comm *comm = m->comm;
+    if (!comm->peers || m->device != comm->world->device) return false;
+    if (!ls_move_is_message(m)) return comm->machines == 1 && comm->size > 1 && m->dtype != LS_I64;
+    return m->peer >= 0 && m->peer < comm->size && m->peer != comm->rank && comm->machine_of[m->peer] == comm->machine;
+}
+
+static ls_status start_over_peers(const ls_move *m, ls_request **out) {
+    ls_comm *comm = m->comm;
+    LS_TRY(ls_move_prepare(m,
+                           m->kind == LS_TRAFFIC_SEND      ? ls_peers_step_send
+                           : m->kind == LS_TRAFFIC_RECEIVE ? ls_peers_step_receive
+                                                           : step_peers,
+                           out));
+    ls_request *r = *out;
     ls_staging *t = calloc(1, sizeof *t + sizeof(ls_counted) * (size_t)comm->local_size);
     ls_status status = t ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a request");
     r->tensors = t;
-    if (t) t->device = device;
+    if (t) t->device = m->device;
     /* Earlier requests that can continue are enqueued before this one. */
     if (status == LS_OK) status = ls_world_progress(comm->world);
-    if (status == LS_OK) status = signal_ready(device, comm, t);
+    if (status == LS_OK) status = signal_ready(m->device, comm, t);
     if (status != LS_OK) return ls_request_drop(r, status, out);
     return ls_request_launch(r, out);
 }
 
-ls_status ls_peers_all_gather_start(ls_device *device, ls_comm *comm, const void *in, void *out_buffer,
-                                    const size_t *bytes, ls_request **out) {
-    LS_TRY(ls_all_gather_prepare(comm, in, out_buffer, bytes, step_peers, out));
-    return ls_peers_launch(device, *out, out);
-}
-
-ls_status ls_peers_all_reduce_start(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
-                                    const void *const *parts, void *out_buffer, size_t elems, ls_request **out) {
-    LS_TRY(ls_all_reduce_prepare(comm, runs, dtype, parts, out_buffer, elems, step_peers, out));
-    return ls_peers_launch(device, *out, out);
-}
-
-ls_status ls_peers_reduce_scatter_start(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
-                                        const void *const *parts, void *out_buffer, const size_t *shards, size_t elems,
-                                        ls_request **out) {
-    LS_TRY(ls_reduce_scatter_prepare(comm, runs, dtype, parts, out_buffer, shards, elems, step_peers, out));
-    return ls_peers_launch(device, *out, out);
-}
+const ls_mover ls_mover_peers = {.name = "peers", .reaches = reaches_peers, .start = start_over_peers};

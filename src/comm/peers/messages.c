@@ -12,7 +12,7 @@ static int local_number(const ls_comm *comm, int rank) {
 
 /* ---- sending ----------------------------------------------------------------------------------------------------- */
 
-static ls_status step_send(ls_request *r) {
+ls_status ls_peers_step_send(ls_request *r) {
     const ls_comm *comm = r->comm;
     ls_staging *t = r->tensors;
     ls_mail_note note = {.ready = t->ready};
@@ -26,13 +26,6 @@ static ls_status step_send(ls_request *r) {
     const uint64_t *done = ls_peers_counter(comm, local_number(comm, r->peer), LS_PEERS_DONE);
     t->counted[t->counts++] = (ls_counted){done, note.done};
     return ls_request_complete(r);
-}
-
-ls_status ls_peers_send_start(ls_device *device, ls_comm *comm, int to, int tag, const void *buffer, size_t bytes,
-                              ls_request **out) {
-    LS_TRY(ls_message_prepare(comm, LS_TRAFFIC_SEND, to, tag, bytes, step_send, out));
-    (*out)->in = buffer;
-    return ls_peers_launch(device, *out, out);
 }
 
 /* ---- receiving --------------------------------------------------------------------------------------------------- */
@@ -61,14 +54,7 @@ static ls_status read_tensor(ls_request *r, ls_mail_note *note) {
     return ls_peers_reached(r, r->tensors->event);
 }
 
-static ls_status step_receive(ls_request *r) {
+ls_status ls_peers_step_receive(ls_request *r) {
     LS_TRY(ls_mail_take_note(r, read_tensor));
     return ls_request_complete(r);
-}
-
-ls_status ls_peers_recv_start(ls_device *device, ls_comm *comm, int from, int tag, void *buffer, size_t bytes,
-                              ls_request **out) {
-    LS_TRY(ls_message_prepare(comm, LS_TRAFFIC_RECEIVE, from, tag, bytes, step_receive, out));
-    (*out)->out = buffer;
-    return ls_peers_launch(device, *out, out);
 }

@@ -25,7 +25,7 @@
 #ifndef LS_COMM_PEERS_PEERS_H
 #define LS_COMM_PEERS_PEERS_H
 
-#include "comm/comm.h"
+#include "comm/collectives/move.h"
 
 typedef struct ls_peers ls_peers;
 
@@ -42,15 +42,6 @@ void ls_peers_forget(ls_peers *peers, const void *memory);
 void ls_peers_leave(ls_peers *peers);
 /* Opens the counters of the local members. Returns false, and logs a warning once, if a member's cannot be opened. */
 bool ls_peers_meet(ls_comm *comm);
-
-/* Return whether the devices themselves move tensors between all members; between this worker and one rank. */
-static inline bool ls_peers_reach_all(const ls_device *device, const ls_comm *comm) {
-    return comm->peers && device == comm->world->device && comm->machines == 1 && comm->size > 1;
-}
-static inline bool ls_peers_reach(const ls_device *device, const ls_comm *comm, int rank) {
-    return comm->peers && device == comm->world->device && rank >= 0 && rank < comm->size && rank != comm->rank &&
-           comm->machine_of[rank] == comm->machine;
-}
 
 /* Returns in *place the name by which other workers find `memory`, which the device allocated; 0 for 0 bytes. */
 ls_status ls_peers_place(ls_peers *peers, const void *memory, size_t bytes, uint64_t *place);
@@ -69,21 +60,11 @@ ls_status ls_peers_reached(const ls_request *request, ls_event event);
 
 /* ---- collectives.c, messages.c ----------------------------------------------------------------------------------- */
 
-/* Start collectives and messages; as those of tensors.h. */
-ls_status ls_peers_all_gather_start(ls_device *device, ls_comm *comm, const void *in, void *out_buffer,
-                                    const size_t *bytes, ls_request **out);
-ls_status ls_peers_all_reduce_start(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
-                                    const void *const *parts, void *out_buffer, size_t elems, ls_request **out);
-ls_status ls_peers_reduce_scatter_start(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
-                                        const void *const *parts, void *out_buffer, const size_t *shards, size_t elems,
-                                        ls_request **out);
-ls_status ls_peers_send_start(ls_device *device, ls_comm *comm, int to, int tag, const void *buffer, size_t bytes,
-                              ls_request **out);
-ls_status ls_peers_recv_start(ls_device *device, ls_comm *comm, int from, int tag, void *buffer, size_t bytes,
-                              ls_request **out);
-
-/* Launches a request that starts after all work enqueued so far. Releases `request` if it fails. */
-ls_status ls_peers_launch(ls_device *device, ls_request *request, ls_request **out);
+/* Reaches members whose devices can all access each other's memory, or the partner of a message if they two can. */
+extern const ls_mover ls_mover_peers;
+/* The steps of its messages. */
+ls_status ls_peers_step_send(ls_request *request);
+ls_status ls_peers_step_receive(ls_request *request);
 
 /* ---- sum.c ------------------------------------------------------------------------------------------------------- */
 

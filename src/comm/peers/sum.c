@@ -123,6 +123,46 @@ out:
     return status;
 }
 
+/* ---- scratch ----------------------------------------------------------------------------------------------------- */
+
+void ls_scratch_free(ls_world *world) {
+    for (int kind = 0; kind < LS_SCRATCH_KINDS; kind++)
+        for (int q = 0; q < LS_QUEUES; q++) {
+            ls_scratch_piece *s = &world->scratch[kind][q];
+            if (!s->lent) ls_device_free(world->device, s->memory);
+            *s = (ls_scratch_piece){0};
+        }
+}
+
+ls_status ls_comm_scratch(const ls_comm *comm, ls_scratch_kind kind, size_t bytes, void **out) {
+    ls_device *device = comm->world->device;
+    ls_scratch_piece *s = &comm->world->scratch[kind][comm->queue];
+    if (s->bytes < bytes) {
+        if (!s->lent) {
+            ls_device_free(device, s->memory);
+            device->shared_bytes -= s->bytes;
+        }
+        *s = (ls_scratch_piece){0};
+        LS_TRY(ls_device_alloc(device, bytes, &s->memory));
+        s->bytes = bytes;
+        device->shared_bytes += bytes;
+    }
+    *out = s->memory;
+    return LS_OK;
+}
+
+void ls_tensor_lend(ls_device *device, ls_comm *comm, void *memory, size_t bytes) {
+    if (device != comm->world->device) return;
+    ls_scratch_piece *s = &comm->world->scratch[LS_SCRATCH_SUMS][comm->queue];
+    if (!s->memory) *s = (ls_scratch_piece){memory, bytes, true};
+}
+
+void ls_tensor_take_back(ls_device *device, ls_comm *comm, const void *memory) {
+    if (device != comm->world->device) return;
+    ls_scratch_piece *s = &comm->world->scratch[LS_SCRATCH_SUMS][comm->queue];
+    if (s->memory == memory) *s = (ls_scratch_piece){0};
+}
+
 /* ---- how much scratch -------------------------------------------------------------------------------------------- */
 
 ls_status ls_tensor_sum_bytes(int size, const ls_runs *runs, ls_dtype dtype, size_t *bytes) {
