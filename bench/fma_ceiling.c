@@ -25,7 +25,7 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
-#include "comm/placement.h"
+#include "comm/launch/placement.h"
 
 enum { THREADS_MAX = 1024, TURNS = 20000 };
 

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/fpenv.h"
 #include "base/log.h"
-#include "comm/launcher.h"
+#include "comm/launch/launcher.h"
 #include "data/text/corpus.h"
 #include "device/choose.h"
 #include "device/unit_check.h"

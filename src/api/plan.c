@@ -7,7 +7,7 @@
 #include "base/files.h"
 #include "data/text/cache_folder.h"
 #include "device/choose.h"
-#include "comm/launcher.h"
+#include "comm/launch/launcher.h"
 #include "run/inputs/inputs.h"
 
 /* ---- a machine that was measured --------------------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
 #ifndef LS_API_RUN_H
 #define LS_API_RUN_H
 
-#include "comm/placement.h"
+#include "comm/launch/placement.h"
 #include "data/windows.h"
 #include "device/choose.h"
 #include "lab/verify/verify.h"

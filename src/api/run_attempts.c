@@ -14,9 +14,9 @@
 #include "api/run.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "comm/attempt.h"
-#include "comm/claim.h"
-#include "comm/placement.h"
+#include "comm/transports/supervise.h"
+#include "comm/launch/claim.h"
+#include "comm/launch/placement.h"
 #include "run/recover/resize.h"
 
 enum { WRONG = 1 << 20 }; /* losses of a place that computes wrongly and is never used again */

@@ -8,7 +8,7 @@
 #include "base/cpu.h"
 #include "base/files.h"
 #include "base/log.h"
-#include "comm/launcher.h"
+#include "comm/launch/launcher.h"
 #include "model/model.h"
 #include "run/inputs/inputs.h"
 

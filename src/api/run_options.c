@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "checkpoint/store.h"
 #include "config/saved_config.h"
-#include "comm/launcher.h"
+#include "comm/launch/launcher.h"
 #include "data/text/paths.h"
 #include "model/shape_file.h"
 #include "parallel/layout/layout.h"

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/log.h"
-#include "comm/launcher.h"
+#include "comm/launch/launcher.h"
 #include "data/text/map_file.h"
 #include "data/text/paths.h"
 #include "data/text/text.h"

@@ -1,4 +1,4 @@
-/* alive.h: this process's phase and a progress counter, for the heartbeat (comm/beat.h).
+/* alive.h: this process's phase and a progress counter, for the heartbeat (comm/world/beat.h).
  *
  * The counter grows with every piece of work: an operation, a block, a megabyte of a file. The heartbeat only checks
  * whether the counter has changed, not by how much, so concurrent increments may be lost. */

@@ -32,7 +32,7 @@ extern double ls_fault_input_ms; /* 0: off; likewise */
 enum { LS_FAULT_SNAPSHOT_OFF = -2, LS_FAULT_SNAPSHOT_NONE = -1 };
 extern int64_t ls_fault_snapshot; /* bytes; likewise */
 
-/* Reads the switches from the environment for the worker of this rank and attempt (comm/attempt.h). Slowness and
+/* Reads the switches from the environment for the worker of this rank and attempt (comm/world/attempt.h). Slowness and
  * corruption belong to a place (its cores, its GPU) and stay there if a restart assigns other ranks to the places. In
  * the first attempt rank and place are equal. */
 ls_status ls_fault_read(int rank, int place, int attempt);

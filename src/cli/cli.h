@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "comm/launcher.h"
+#include "comm/launch/launcher.h"
 #include "config/help.h"
 #include "config/options.h"
 #include "lockstep.h"

@@ -136,7 +136,7 @@ struct ls_device {
     const char *name;
     const char *about; /* which hardware it is, "GPU 0, NVIDIA H200,"; NULL: none of its own */
     int queue;         /* the queue to which calls go */
-    bool is_host;      /* its memory is host memory, which workers move without the device (comm/tensors.h) */
+    bool is_host;      /* its memory is host memory, which workers move without the device (comm/movers) */
     size_t align;      /* alignment of an arena's pieces in its memory; 0: the arena's default */
     uint64_t reads;    /* copies to the host so far; each waits for the queue, so a step makes as few as it can */
     uint64_t read_ns;  /* time that the host spent in these copies, that is, waited for the device */

@@ -20,7 +20,7 @@
 #ifndef LS_NN_NN_H
 #define LS_NN_NN_H
 
-#include "comm/tensors.h"
+#include "comm/movers/tensors.h"
 #include "device/ops.h"
 #include "lockstep.h"
 #include "nn/grad_plan.h"

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
-#include "comm/world.h"
+#include "comm/world/world.h"
 #include "numerics/elementary.h"
 #include "run/state_hash.h"
 #include "run/stop.h"

@@ -63,7 +63,7 @@ struct ls_loop {
     ls_loop_sample sample;
     ls_loop_shares shares;
     double peak_flops_s;          /* of all workers' devices; 0: MFU is not known */
-    ls_world *world;              /* of a run that is supervised (comm/attempt.h); else NULL */
+    ls_world *world;              /* of a run that is supervised (comm/world/attempt.h); else NULL */
     const ls_left_numbers *taken; /* what the attempt before left (recover/left.h); NULL: this is the first */
     ls_recovery recovery;         /* then, of this worker */
     ls_run_event_fn event;        /* called on rank 0; may be NULL */

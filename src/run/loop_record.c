@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/log.h"
-#include "comm/status_page.h"
-#include "comm/world.h"
+#include "comm/world/status_page.h"
+#include "comm/world/world.h"
 #include "numerics/elementary.h"
 #include "run/loop.h"
 

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
-#include "comm/world.h"
+#include "comm/world/world.h"
 #include "run/agree.h"
 #include "run/loop.h"
 #include "run/state_hash.h"

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "comm/launcher.h"
+#include "comm/launch/launcher.h"
 #include "data/tokenizer/utf8_stream.h"
 
 enum { TEXT_MAX = LS_PROGRESS_TIME_MAX, COLUMNS_UNKNOWN = 80, REDRAW_NS = 100000000, FIRST_STEPS = 10 };

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "comm/world.h"
+#include "comm/world/world.h"
 #include "device/choose.h"
 #include "device/unit_check.h"
 #include "model/model.h"

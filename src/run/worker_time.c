@@ -41,8 +41,8 @@ static uint64_t cpu_ns(void) {
 
 static void read_worker_times(const ls_worker_time *time, uint64_t out[LS_WORKER_TIMES]) {
     out[LS_WORKER_BUSY] = 0;
-    out[LS_WORKER_WAIT] = time->world ? time->world->waited_ns : 0;
-    out[LS_WORKER_NET] = time->world ? time->world->net_ns : 0;
+    out[LS_WORKER_WAIT] = time->world ? time->world->flight.waited_ns : 0;
+    out[LS_WORKER_NET] = time->world ? time->world->flight.net_ns : 0;
     out[LS_WORKER_INPUT] = time->input_ns;
     out[LS_WORKER_QUEUED] = ls_clock_queue_read(time->queue_fd).waited_ns;
     out[LS_WORKER_CPU] = cpu_ns();

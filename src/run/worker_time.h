@@ -9,7 +9,7 @@
 #ifndef LS_RUN_WORKER_TIME_H
 #define LS_RUN_WORKER_TIME_H
 
-#include "comm/world.h"
+#include "comm/world/world.h"
 #include "parallel/traffic/traffic.h"
 
 /* The first two are a worker's step; the others are parts of them. */

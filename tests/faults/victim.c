@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
-#include "comm/tensors.h"
+#include "comm/movers/tensors.h"
 #include "device/choose.h"
 #include "lockstep.h"
 

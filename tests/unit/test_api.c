@@ -17,8 +17,8 @@
 #include <cmocka.h>
 
 #include "base/cpu.h"
-#include "comm/status_page.h"
-#include "comm/placement.h"
+#include "comm/world/status_page.h"
+#include "comm/launch/placement.h"
 #include "device/cpu/kernels.h"
 #include "lab/probe/probe.h"
 #include "lockstep.h"

@@ -17,7 +17,7 @@
 
 #include "base/child.h"
 #include "base/clock.h"
-#include "comm/beat.h"
+#include "comm/transports/suspect.h"
 #include "comm/shm/segment.h"
 
 enum { WORKERS = 3 };

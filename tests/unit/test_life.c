@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "comm/shm/segment.h"
+#include "comm/shm/life.h"
 
 enum { WORKERS = 3, VICTIM = 1 };
 

@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "comm/links/links.h"
 #include "comm/peers/peers.h"
-#include "comm/tensors.h"
+#include "comm/movers/tensors.h"
 #include "device/choose.h"
 #include "device/ops.h"
 

@@ -16,8 +16,8 @@
 #include <cmocka.h>
 
 #include "base/log.h"
-#include "comm/claim.h"
-#include "comm/placement.h"
+#include "comm/launch/claim.h"
+#include "comm/launch/placement.h"
 
 /* Another run may have the cores; then nothing can be said here. */
 static void skip_where_busy(ls_placement *all) {

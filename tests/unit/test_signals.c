@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "comm/signals.h"
+#include "comm/launch/signals.h"
 
 static void *idle(void *arg) {
     for (;;) (void)pause();

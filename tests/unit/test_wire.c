@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "comm/wire.h"
+#include "comm/world/wire.h"
 
 enum { WORKERS = 3, ELEMS = 30720, BYTES = ELEMS * 4 };
 

@@ -14,7 +14,7 @@ enum { WORKERS_MAX = 40 };
 /* Computes and waits for that long, as far as the watch can tell. At least: the test may be held up. */
 static void spend(ls_world *world, uint64_t busy_ms, uint64_t wait_ms) {
     ls_clock_sleep_us((busy_ms + wait_ms) * 1000);
-    world->waited_ns += wait_ms * 1000000;
+    world->flight.waited_ns += wait_ms * 1000000;
 }
 
 static void about(double found_ms, double at_least_ms) {
@@ -84,7 +84,7 @@ static void test_long(void **state) {
     int64_t words[2 * LS_TRAFFIC_TIME_NUMBERS];
     assert_int_equal(ls_worker_time_open(&time, &world), LS_OK);
     ls_worker_time_begin(&time);
-    world.waited_ns = UINT64_C(36000) * 1000000000;
+    world.flight.waited_ns = UINT64_C(36000) * 1000000000;
     ls_worker_time_give(&time, words);
     assert_true(words[0] > 0 && words[0] >> 32 == 0 && (words[0] & UINT32_MAX) == INT32_MAX);
     ls_worker_time_close(&time);

@@ -10,7 +10,7 @@
 
 #include "base/child.h"
 #include "base/log.h"
-#include "comm/launcher.h"
+#include "comm/launch/launcher.h"
 
 /* A writer without CPU time for so long is stopped or stuck; the second is the longest wait in any case. */
 static const double IDLE_S = 5, MOST_S = 300;

@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 #include "cli/print.h"
-#include "comm/launcher.h"
+#include "comm/launch/launcher.h"
 #include "plan/hardware/machine.h"
 #include "run/guard/state_check.h"
 #include "run/recover/copies.h"

@@ -5,7 +5,7 @@
  * size. Bytes: each machine receives the others' pieces once, and each member copies (L−1)/L of them.
  *
  *     ranks 0 1 2 on machine A, 3 4 on B: rank 3 sends to 0, rank 4 to 1; rank 0 and 2 send to 3, rank 1 to 4 */
-#include "comm/comm.h"
+#include "comm/collectives/prepare.h"
 
 #include <string.h>
 

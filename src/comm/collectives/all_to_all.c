@@ -3,7 +3,7 @@
  * Members of one machine copy their blocks directly from each other's buffers, each starting with its next neighbour.
  * Blocks for other machines are messages from member to member. If input and output are the same buffer, the collective
  * works on a copy of the input. */
-#include "comm/comm.h"
+#include "comm/collectives/prepare.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * message in each of ⌈log2 M⌉ rounds, in round k to machine m + 2^k, and finally releases its machine (stage 2).
  *
  *     5 machines    round 0: m → m+1    round 1: m → m+2    round 2: m → m+4 (mod 5): each has heard from all */
-#include "comm/comm.h"
+#include "comm/collectives/prepare.h"
 
 enum { ENTER, LOCAL, ROUND, ROUND_WAIT, RELEASE };
 

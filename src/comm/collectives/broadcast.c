@@ -5,7 +5,7 @@
  * memory, and the others copy it from there. Bytes: (M−1)·n between machines, ⌈log2 M⌉ deep; one copy per member.
  *
  *     5 machines    0→1    0→2 1→3    0→4 */
-#include "comm/comm.h"
+#include "comm/collectives/prepare.h"
 
 enum { EXPOSE, RECEIVE, RECEIVE_WAIT, SEND, SEND_WAIT, WAIT_READERS, READ };
 

@@ -1,8 +1,6 @@
 /* move.c: makes the request of a move. */
 #include "comm/collectives/move.h"
 
-#include "comm/collectives/reduce.h"
-
 ls_status ls_move_prepare(const ls_move *m, ls_status (*step)(ls_request *), ls_request **out) {
     switch (m->kind) {
     case LS_TRAFFIC_ALL_GATHER: return ls_all_gather_prepare(m->comm, m->in, m->out, m->sizes, step, out);

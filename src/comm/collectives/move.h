@@ -6,7 +6,7 @@
 #ifndef LS_COMM_COLLECTIVES_MOVE_H
 #define LS_COMM_COLLECTIVES_MOVE_H
 
-#include "comm/comm.h"
+#include "comm/collectives/prepare.h"
 
 /* An all-gather, all-reduce, reduce-scatter, send or receive, with the arguments that its call has in lockstep.h. It
  * borrows what it points to: lists until the start has returned, tensors until the request has ended. */

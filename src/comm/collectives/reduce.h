@@ -1,4 +1,4 @@
-/* reduce.h: the part that all-reduce and reduce-scatter share: the sum of one shard on the member that owns it.
+/* reduce.h: what all-reduce and reduce-scatter on host memory share: the sum of one shard by the member that owns it.
  *
  * Member d owns shard d. It reads the parts of its own machine in shared memory. On every other machine, d's agent
  * first adds up that machine's maximal subtrees for shard d and sends only those; d adds all of them in the order of
@@ -13,19 +13,13 @@
 #ifndef LS_COMM_COLLECTIVES_REDUCE_H
 #define LS_COMM_COLLECTIVES_REDUCE_H
 
-#include "comm/comm.h"
+#include "comm/collectives/prepare.h"
+#include "comm/world/reduce_plan.h"
 
-/* Makes a request for a sum, with its plan, types, parts and fingerprint. The caller then sets `r->bounds`, the
- * shards. */
+/* Makes a request for a sum, with its plan, types, parts and fingerprint. The caller then sets the shards, in
+ * `r->bounds`. LS_ERR_INPUT: a wrong type, or runs that do not fit the members. */
 ls_status ls_reduce_prepare(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts, size_t elems,
                             ls_traffic_kind kind, ls_status (*step)(ls_request *), ls_request **out);
-
-/* Prepare a request completely without launching it; `how` is its step function, for host memory or device memory. */
-ls_status ls_all_reduce_prepare(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
-                                void *out_buffer, size_t elems, ls_status (*how)(ls_request *), ls_request **out);
-ls_status ls_reduce_scatter_prepare(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
-                                    void *out_buffer, const size_t *shards, size_t elems,
-                                    ls_status (*how)(ls_request *), ls_request **out);
 
 /* Returns the type of a subtree: in a sum of bf16 only single groups are bf16, all sums are fp32. */
 static inline ls_dtype ls_reduce_dtype(ls_dtype dtype, ls_tree_node node) {
@@ -44,16 +38,18 @@ static inline size_t ls_reduce_width(const ls_request *r) { return r->dtype == L
 /* Makes the parts readable for the local members and writes their offsets into the slot. */
 ls_status ls_reduce_expose(ls_request *r);
 
-/* Returns the link load of reading the parts: each member those of its shard; `whole`: each member all of them. */
+/* Returns the load that reading the parts puts on slow links: each member reads its shard of them, or, if `whole`, all
+ * of them. */
 ls_wire_load ls_reduce_load(const ls_request *r, bool whole);
 
-/* Returns the number of elements of shard `rank` in the current window, and in *begin their place in the whole; and the
- * number of windows. */
+/* Returns the number of elements of shard `rank` in the current window (r->window), and in *begin the index of the
+ * first in the whole vector. The second function returns the number of windows, equal on all members and at least 1. */
 size_t ls_reduce_window(const ls_request *r, int rank, size_t *begin);
 size_t ls_reduce_windows(const ls_request *r);
 
-/* Starts receives of the other machines' subtrees of this worker's window; adds up and sends the subtrees for which
- * this worker is the agent. All local members must be at stage 1. Does nothing on one machine. */
+/* Starts to receive the other machines' subtrees of this worker's window; adds up and sends the subtrees for which this
+ * worker is the agent. ls_request_net_await() says when they have arrived. All local members must be at stage 1. Does
+ * nothing on one machine. */
 ls_status ls_reduce_exchange(ls_request *r);
 
 /* Adds up this worker's window and writes it to each of `outs`, which point at the window's first element. */

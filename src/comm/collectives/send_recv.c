@@ -10,8 +10,10 @@
  *
  * The first message creates the channel and publishes its offset in the control block. A member's messages to itself
  * match in a private list. Between machines the transport matches messages. */
+#include "comm/collectives/mail.h"
+
 #include "base/memory.h"
-#include "comm/comm.h"
+#include "comm/collectives/prepare.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -146,8 +148,8 @@ static void push_record(ls_request *r, int to, uint64_t tail, record *message) {
     r->message = message;
     c->ring[tail % RING] = ls_segment_offset(&comm->world->segment, message);
     atomic_store_explicit(&c->tail, tail + 1, memory_order_release);
-    comm->world->moves++;
-    ls_world_ring_member(comm, to);
+    ls_world_moved(comm->world);
+    ls_comm_ring_member(comm, to);
 }
 
 static ls_status post_message(ls_request *r, int to, bool *posted) {
@@ -174,7 +176,7 @@ static ls_status post_message(ls_request *r, int to, bool *posted) {
 /* Returns whether no earlier request of the same kind is still at BEGIN. So sends to a member start in order, and
  * receives of one tag match in order, although a launch steps the new request before older ones had their turn. */
 static bool is_oldest(const ls_request *r, bool same_tag) {
-    for (const ls_request *x = r->comm->world->flight_first; x != r; x = x->next)
+    for (const ls_request *x = r->comm->world->flight.first; x != r; x = x->next)
         if (x->comm == r->comm && x->step == r->step && x->peer == r->peer && (!same_tag || x->tag == r->tag) &&
             !x->done && x->phase == BEGIN)
             return false;
@@ -241,7 +243,7 @@ static ls_status list_arrivals(ls_comm *comm, int from) {
         last = &entry->next;
     }
     atomic_store_explicit(&c->head, head, memory_order_release);
-    comm->world->moves++;
+    ls_world_moved(comm->world);
     return LS_OK;
 }
 
@@ -259,7 +261,7 @@ static void release_message(ls_comm *comm, int from, listed **at) {
     entry->next = comm->mail->spare;
     comm->mail->spare = entry;
     atomic_store_explicit(&entry->message->state, RECORD_TAKEN, memory_order_release);
-    ls_world_ring_member(comm, from);
+    ls_comm_ring_member(comm, from);
 }
 
 static ls_status receive_local(ls_request *r, int from) {

@@ -1,9 +1,8 @@
 /* collectives.c: collectives over links; their steps are in links.h. */
 #include <stdlib.h>
 
-#include "comm/collectives/reduce.h"
+#include "comm/collectives/device_sum.h"
 #include "comm/links/links.h"
-#include "comm/peers/peers.h"
 
 enum { WINDOW_ELEMS = 4 << 20, WINDOW_SHORTEST = 64 << 10 }; /* of all parts that come together; of one */
 
@@ -97,7 +96,7 @@ static ls_status sum_window(const ls_request *r, load *l, size_t skip, const voi
         arrivals += (own * width + 255) / 256 * 256;
     }
     LS_TRY(enqueue_pieces(r, l));
-    return ls_peers_sum(r, &plan->flat, plan->members, plan->n_members, sources, out + skip * ls_reduce_width(r), own);
+    return ls_device_sum(r, &plan->flat, plan->members, plan->n_members, sources, out + skip * ls_reduce_width(r), own);
 }
 
 /* Computes this worker's shard of the sum, window by window. */

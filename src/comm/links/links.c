@@ -48,7 +48,7 @@ static ls_status fail_still(const ls_comm *comm, const ls_links_move *m) {
                        (unsigned long long)m->number);
     else if (m->kind != LS_TRAFFIC_KINDS)
         (void)snprintf(what, sizeof what, "%s", ls_traffic_kind_name(m->kind));
-    if (m->peer >= 0 && m->kind != LS_TRAFFIC_KINDS) comm->world->late = comm->world_rank[m->peer] + 1;
+    if (m->peer >= 0 && m->kind != LS_TRAFFIC_KINDS) ls_world_set_late(comm->world, comm->world_rank[m->peer]);
     if (m->peer >= 0) (void)snprintf(other, sizeof other, "worker %d", comm->world_rank[m->peer]);
     return ls_fail(LS_ERR_DEADLINE,
                    "no data moved between GPUs on different machines for %g s in %s: the process or machine of %s, or "
@@ -76,7 +76,7 @@ static ls_status wait_for_link(const ls_comm *comm, ls_device *device, ls_link *
 
 ls_status ls_links_check(const ls_comm *comm) {
     if (comm->links) return LS_OK;
-    if (comm->world->cause) return ls_fail(comm->world->cause, "%s", comm->world->cause_text);
+    if (comm->world->failure.cause) return ls_fail(comm->world->failure.cause, "%s", comm->world->failure.text);
     return ls_fail(LS_ERR_PEER, "links between machines were closed after a failure");
 }
 
@@ -112,7 +112,7 @@ static void close_links(ls_links *links) {
 }
 
 static void forget_links(ls_links *links) {
-    for (ls_links **at = &links->comm->world->links; *at; at = &(*at)->next)
+    for (ls_links **at = &links->comm->world->links.first; *at; at = &(*at)->next)
         if (*at == links) {
             *at = links->next;
             break;
@@ -238,10 +238,10 @@ static void warn_no_links(ls_comm *parent, const card *cards) {
     for (; r < parent->size && (cards[r].good || cards[r].late); r++)
         if (first < 0 && !cards[r].good) first = r;
     if (r == parent->size) r = first;
-    if (!parent->world->links_told && parent->rank == 0)
+    if (!parent->world->links.are_refused && parent->rank == 0)
         ls_log_warn("GPU tensors go from machine to machine through host memory, which is slower: worker %d: %s",
                     parent->world_rank[r], cards[r].why);
-    parent->world->links_told = true;
+    parent->world->links.are_refused = true;
 }
 
 /* Opens and tries all links. A member that fails or misses a deadline still takes part in every exchange of cards. */
@@ -271,7 +271,7 @@ static ls_status open_and_try(ls_comm *parent, ls_comm *comm, ls_links *links, u
 
 ls_status ls_links_meet(ls_comm *parent, ls_comm *comm, unsigned wants) {
     ls_world *world = parent->world;
-    if (world->links_told) return LS_OK; /* all workers know that there are none */
+    if (world->links.are_refused) return LS_OK; /* all workers know that there are none */
     bool has = comm && comm->machines > 1 && wants;
     ls_links *links = has ? calloc(1, sizeof *links) : NULL;
     ls_region lists = {0};
@@ -284,8 +284,8 @@ ls_status ls_links_meet(ls_comm *parent, ls_comm *comm, unsigned wants) {
         goto out;
     }
     if (links) {
-        *links = (ls_links){.next = world->links, .comm = comm, .device = world->device};
-        world->links = links;
+        *links = (ls_links){.next = world->links.first, .comm = comm, .device = world->device};
+        world->links.first = links;
         comm->links = links;
     }
     LS_TRY_OUT(open_and_try(parent, comm, links, wants, cards, sizes));
@@ -303,7 +303,7 @@ void ls_links_close(ls_comm *comm) {
 }
 
 void ls_links_leave(ls_world *world) {
-    while (world->links) ls_links_close(world->links->comm);
+    while (world->links.first) ls_links_close(world->links.first->comm);
 }
 
 /* ---- watching ---------------------------------------------------------------------------------------------------- */
@@ -340,8 +340,8 @@ static ls_status check_links(ls_links *l, uint64_t more_ns) {
 
 ls_status ls_links_watch(ls_world *world, uint64_t more_ns) {
     ls_status status = LS_OK;
-    if (world->failed) ls_links_leave(world); /* ends transfers that are stuck in a queue */
-    for (ls_links *l = world->links; l && status == LS_OK; l = l->next)
+    if (world->failure.failed) ls_links_leave(world); /* ends transfers that are stuck in a queue */
+    for (ls_links *l = world->links.first; l && status == LS_OK; l = l->next)
         if (l->open) status = check_links(l, more_ns);
     if (status == LS_OK) return LS_OK;
     ls_world_fail(world, status);

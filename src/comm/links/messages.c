@@ -47,7 +47,7 @@ ls_status ls_links_step_send(ls_request *r) {
 /* ---- receiving --------------------------------------------------------------------------------------------------- */
 
 static bool is_only(const ls_request *r) {
-    for (const ls_request *x = r->comm->world->flight_first; x != r; x = x->next)
+    for (const ls_request *x = r->comm->world->flight.first; x != r; x = x->next)
         if (x->step == ls_links_step_receive && !x->done) return false;
     return true;
 }

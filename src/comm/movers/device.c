@@ -4,11 +4,11 @@
 #include "base/clock.h"
 #include "comm/links/links.h"
 #include "comm/peers/peers.h"
-#include "comm/tensors.h"
+#include "comm/movers/tensors.h"
 #include "device/choose.h"
 
 static ls_world *world_of(ls_device_guest *guest) {
-    return (ls_world *)(void *)((char *)guest - offsetof(ls_world, guest));
+    return (ls_world *)(void *)((char *)guest - offsetof(ls_world, watch.guest));
 }
 
 /* Called while the host waits for the device. Failed and lost workers are recorded in the segment. Stopped workers are
@@ -17,16 +17,16 @@ static ls_status watch_other_workers(ls_device_guest *guest) {
     enum { SLICE_NS = 100000000, LINKS_NS = 10000000 };
     ls_world *world = world_of(guest);
     LS_TRY(ls_world_check(world));
-    uint64_t now = ls_clock_ns(), since = now - world->watched_ns;
-    if (world->links && since < LINKS_NS) return LS_OK;
-    if (since > (uint64_t)10 * SLICE_NS) world->stood_ns = 0;
+    uint64_t now = ls_clock_ns(), since = now - world->watch.last_ns;
+    if (world->links.first && since < LINKS_NS) return LS_OK;
+    if (since > (uint64_t)10 * SLICE_NS) world->watch.stood_ns = 0;
     if (since >= SLICE_NS) since = 0;
-    world->watched_ns = now;
-    world->stood_ns += since;
+    world->watch.last_ns = now;
+    world->watch.stood_ns += since;
     if (world->transport->poke) world->transport->poke();
     LS_TRY(ls_links_watch(world, since));
-    if ((double)world->stood_ns * 1e-9 < world->timeout_s) return LS_OK;
-    world->stood_ns = 0;
+    if ((double)world->watch.stood_ns * 1e-9 < world->timeout_s) return LS_OK;
+    world->watch.stood_ns = 0;
     ls_status status = ls_world_check_stopped(world, world->timeout_s);
     if (status != LS_OK) ls_world_fail(world, status);
     return status;
@@ -60,8 +60,8 @@ ls_status ls_world_open_device(ls_world *world, const char *name, const struct l
     LS_TRY(ls_device_open_named(name, world->place, out));
     if (!*out) return ls_device_open_cpu_pool(world->pool, kernels, is_shared ? &shared : NULL, out);
     if ((*out)->is_host || world->size < 2 || world->device) return LS_OK;
-    world->guest = (ls_device_guest){watch_other_workers, note_allocation, forget_allocation, leave_device};
+    world->watch.guest = (ls_device_guest){watch_other_workers, note_allocation, forget_allocation, leave_device};
     world->device = *out;
-    world->device->guest = &world->guest;
+    world->device->guest = &world->watch.guest;
     return ls_peers_open(world, *out);
 }

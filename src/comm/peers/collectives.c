@@ -84,7 +84,7 @@ static ls_status sum_shard_of_peers(const ls_request *r, void *out) {
         const char *whole = s->local == comm->local ? r->parts[s->index] : part;
         sources[i] = whole + begin * ls_dtype_bytes(ls_reduce_node_dtype(r, s->node));
     }
-    LS_TRY_OUT(ls_peers_sum(r, &plan->whole, plan->sources, plan->n_sources, sources, out, elems));
+    LS_TRY_OUT(ls_device_sum(r, &plan->whole, plan->sources, plan->n_sources, sources, out, elems));
 out:
     free(sources);
     return status;

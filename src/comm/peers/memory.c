@@ -82,7 +82,7 @@ void ls_peers_forget(ls_peers *peers, const void *memory) {
 
 void ls_peers_leave(ls_peers *peers) {
     ls_world *world = peers->world;
-    for (int l = 0; l < world->local_size; l++)
+    for (int l = 0; l < world->machines.local_size; l++)
         for (opened *o = peers->peer[l].opened, *next; o; o = next) {
             next = o->next;
             ls_device_close(peers->device, o->memory);
@@ -90,7 +90,7 @@ void ls_peers_leave(ls_peers *peers) {
         }
     ls_device_free(peers->device, peers->counters);
     if (peers->table) ls_heap_free(&world->heap, peers->table);
-    world->segment.header->workers[world->local].peers = 0;
+    world->segment.header->workers[world->machines.local].peers = 0;
     world->peers = NULL;
     for (allocation *a = peers->allocations, *next; a; a = next) {
         next = a->next;
@@ -126,18 +126,18 @@ static ls_status publish_counters(ls_peers *peers) {
     peers->device->shared_bytes += COUNTER_BYTES;
     LS_TRY(ls_device_finish(peers->device)); /* the counters are zero before another worker can read them */
     LS_TRY(ls_peers_place(peers, memory, 1, &peers->table->counters));
-    world->segment.header->workers[world->local].peers = ls_segment_offset(&world->segment, peers->table);
+    world->segment.header->workers[world->machines.local].peers = ls_segment_offset(&world->segment, peers->table);
     return LS_OK;
 }
 
 ls_status ls_peers_open(ls_world *world, ls_device *device) {
-    if (!world->segment.base || world->local_size < 2 || world->wire.slow || world->peers) return LS_OK;
+    if (!world->segment.base || world->machines.local_size < 2 || world->wire.slow || world->peers) return LS_OK;
     if (!ls_device_shares(device)) {
         warn_staging(world, "the device cannot share its memory with other processes");
         return LS_OK;
     }
-    ls_peers *peers = calloc(1, sizeof *peers + sizeof(peer) * (size_t)world->local_size);
-    if (!peers) return ls_fail(LS_ERR_RESOURCE, "out of memory for %d workers", world->local_size);
+    ls_peers *peers = calloc(1, sizeof *peers + sizeof(peer) * (size_t)world->machines.local_size);
+    if (!peers) return ls_fail(LS_ERR_RESOURCE, "out of memory for %d workers", world->machines.local_size);
     peers->world = world;
     peers->device = device;
     world->peers = peers;
@@ -217,7 +217,7 @@ static ls_status resolve_place(ls_peers *peers, int worker, uint64_t place, void
 }
 
 static int worker_of(const ls_comm *comm, int local) {
-    return comm->world->local_of[comm->world_rank[ls_comm_local_rank(comm, local)]];
+    return comm->world->machines.local_of[comm->world_rank[ls_comm_local_rank(comm, local)]];
 }
 
 ls_status ls_peers_at(const ls_comm *comm, int local, uint64_t place, void **out) {

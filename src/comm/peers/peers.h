@@ -4,10 +4,11 @@
  * hosts exchange the places of tensors and the values that counters will reach through slots and mail, as in every
  * other collective. A worker does:
  *
- *     start   on the compute queue: signal `ready`. Publish where its tensors are (stage 1)
- *     run     once all members have published. On the communicator's queue: follow the start → await the others'
- * `ready` → read, add up, write → signal `done`. Publish (stage 2) end     once all members have published: later work
- * on the compute queue follows the communicator's queue and awaits the `done` of all members
+ *     start   signal `ready` on the compute queue; publish where its tensors are (stage 1)
+ *     run     once all members have published, on the communicator's queue: follow the start → await the others'
+ * `ready` → read, add up, write → signal `done`; publish the value of `done` (stage 2) end     once all members have
+ * published again: later work on the compute queue follows the communicator's queue and awaits the `done` of all
+ * members
  *
  * Invariants:
  *   1. An await is enqueued after the signal that ends it, because a worker awaits only published values. So queues
@@ -18,13 +19,15 @@
  *      process. A GPU is time-sliced between processes, and a queue that awaits a counter uses up the time slice of its
  *      process: with eight workers on a GPU a collective took about 60 ms.
  *   4. A worker that is gone never signals. So a host that waits for its device checks the other workers meanwhile
- *      (ls_device_guest: tensors.c).
+ *      (ls_device_guest: movers/device.c).
  *
  * Sums are computed in the order of the tree (reduce_plan.h), so the bits are those of every other way to move the
  * tensors. */
 #ifndef LS_COMM_PEERS_PEERS_H
 #define LS_COMM_PEERS_PEERS_H
 
+#include "comm/collectives/device_sum.h"
+#include "comm/collectives/mail.h"
 #include "comm/collectives/move.h"
 
 typedef struct ls_peers ls_peers;
@@ -65,12 +68,5 @@ extern const ls_mover ls_mover_peers;
 /* The steps of its messages. */
 ls_status ls_peers_step_send(ls_request *request);
 ls_status ls_peers_step_receive(ls_request *request);
-
-/* ---- sum.c ------------------------------------------------------------------------------------------------------- */
-
-/* Enqueues the sum that `program` of the request's plan describes, over `elems` elements of `count` sources at
- * `sources`. `out` may be one of the fp32 sources. */
-ls_status ls_peers_sum(const ls_request *request, const ls_tree_program *program, const ls_reduce_source *of, int count,
-                       const void *const *sources, void *out, size_t elems);
 
 #endif

@@ -18,6 +18,8 @@ typedef struct ls_heap {
     size_t used_bytes;
 } ls_heap;
 
+/* Begin and end the use of this worker's heap in a mapped segment, which must outlive it. The second frees the list of
+ * blocks, not the shared pages. */
 ls_status ls_heap_init(ls_heap *heap, ls_segment *segment, int worker);
 void ls_heap_fini(ls_heap *heap);
 /* Allocates a block, zeroed unless `raw`. 0 bytes give a valid block. LS_ERR_RESOURCE names the limit that was hit. */

@@ -8,8 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "comm/shm/segment.h"
-
 enum { STACK_BYTES = 64 << 10 };
 
 void ls_life_init(ls_segment *segment) {

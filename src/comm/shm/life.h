@@ -6,17 +6,7 @@
 #ifndef LS_COMM_SHM_LIFE_H
 #define LS_COMM_SHM_LIFE_H
 
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-
-#include "lockstep.h"
-
-typedef struct ls_life {
-    pthread_mutex_t held;
-} ls_life;
-
-struct ls_segment;
+#include "comm/shm/segment.h"
 
 typedef struct ls_life_watch {
     struct ls_life_watcher {
@@ -28,14 +18,14 @@ typedef struct ls_life_watch {
 } ls_life_watch;
 
 /* Initializes the mutexes. The supervisor calls this before it forks. */
-void ls_life_init(struct ls_segment *segment);
+void ls_life_init(ls_segment *segment);
 /* Locks a worker's mutex until its process dies. The worker's first thread calls this. */
 void ls_life_hold(ls_life *life);
 
 /* Starts the watching threads, which send SIGCHLD to this process when a worker dies. The supervisor calls this once
  * all workers hold their mutex. If a thread cannot be started, deaths are noticed later, by the kernel's own SIGCHLD.
  */
-void ls_life_watch_begin(ls_life_watch *watch, struct ls_segment *segment);
+void ls_life_watch_begin(ls_life_watch *watch, ls_segment *segment);
 /* Joins the threads; all workers must be dead. */
 void ls_life_watch_end(ls_life_watch *watch);
 /* Returns the wait status of a dying process before waitpid() can; false: not known yet. */

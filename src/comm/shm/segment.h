@@ -14,14 +14,13 @@
 #ifndef LS_COMM_SHM_SEGMENT_H
 #define LS_COMM_SHM_SEGMENT_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "base/status.h"
-#include "comm/beat.h"
-#include "comm/shm/life.h"
 
 /* The first failure of a worker, for all others and for the parent; or the first end because of a signal, for the
  * parent only. */
@@ -35,6 +34,25 @@ typedef struct ls_failure {
 enum { LS_ENDED = 1, LS_ENDED_BY_SIGNAL, LS_ENDED_TO_GO_ON };
 enum { LS_RESCUE_NEEDED = 1, LS_RESCUE_DONE };
 
+/* Values of `waits_for` other than a rank; SOMEHOW: for a worker that is not known. */
+enum { LS_WAITS_FOR_NONE = 0, LS_WAITS_SOMEHOW = -1 };
+
+/* What a worker does, written by its heartbeat thread and its waits (world/beat.h). */
+typedef struct ls_beat {
+    _Alignas(64) _Atomic uint64_t beat_ns; /* time of the last heartbeat; 0: none yet */
+    _Atomic uint64_t moved_ns;             /* time of the last heartbeat that saw progress */
+    _Atomic uint64_t number;               /* of the collective it waits in */
+    _Atomic int waits_for;                 /* rank in the world + 1, or LS_WAITS_… */
+    _Atomic int kind;                      /* of the wait: ls_traffic_kind */
+    _Atomic int phase;                     /* ls_phase */
+    _Atomic int usual_ms;                  /* how long the phase usually takes; 0: not known */
+} ls_beat;
+
+/* A robust mutex that a worker holds while it lives (life.h). */
+typedef struct ls_life {
+    pthread_mutex_t held;
+} ls_life;
+
 /* An idle worker sets `sleeping` and waits on the futex `bell`; a worker that publishes something rings it. */
 typedef struct ls_worker_record {
     _Alignas(128) _Atomic uint32_t bell;
@@ -43,7 +61,7 @@ typedef struct ls_worker_record {
     _Atomic int ended;        /* LS_ENDED…: its function has returned, so it joins no further collective */
     int rank;                 /* in the world */
     uint64_t peers;           /* offset of its table of device allocations (peers/memory.c); 0: none */
-    _Atomic uint64_t kept;    /* offset of what it leaves to the next attempt (comm/attempt.h); 0: nothing */
+    _Atomic uint64_t kept;    /* offset of what it leaves to the next attempt (world/attempt.h); 0: nothing */
     _Atomic int rescues;      /* LS_RESCUE…: it must copy its tensors here before it ends; it has */
     _Atomic uint64_t rescued; /* progress of that copy */
     ls_beat beat;
@@ -56,7 +74,7 @@ typedef struct ls_segment_header {
     _Atomic int asked;              /* number of that signal; 0: none */
     _Atomic uint64_t wire_until_ns; /* when the last transfer of a slow link ends: wire.h */
     _Atomic int told_staging;       /* a worker has logged that tensors go through host memory */
-    _Atomic int ready;              /* number of workers that have restored their state (comm/attempt.h) */
+    _Atomic int ready;              /* number of workers that have restored their state (world/attempt.h) */
     _Atomic int leave;              /* the supervisor asks all workers to leave after the current step */
     _Atomic int abandoned;          /* a worker is lost: the others leave at once, which is no failure of theirs */
     ls_worker_record workers[];
@@ -84,8 +102,12 @@ ls_status ls_segment_create(int workers, size_t heap_bytes, size_t control_bytes
 ls_status ls_segment_join(pid_t pid, const ls_segment *same, ls_segment *out);
 /* Calls fallocate() for bytes that lie in one heap, and returns its result. */
 int ls_segment_fallocate(const ls_segment *segment, int mode, size_t offset, size_t bytes);
+/* Unmaps the segment and closes its files. Its memory is freed when all processes have closed it. Does nothing if it is
+ * closed. */
 void ls_segment_close(ls_segment *segment);
 
+/* Translate between addresses of this process and offsets, which are the same in all processes. ls_segment_holds()
+ * returns false for a segment that is not mapped. */
 static inline void *ls_segment_at(const ls_segment *segment, size_t offset) { return segment->base + offset; }
 static inline bool ls_segment_holds(const ls_segment *segment, const void *memory) {
     return segment->base && (const char *)memory >= segment->base &&

@@ -17,9 +17,11 @@
 
 #    include "base/cpu.h"
 #    include "base/log.h"
-#    include "comm/comm.h"
-#    include "comm/launcher.h"
-#    include "comm/signals.h"
+#    include "comm/communicators/communicators.h"
+#    include "comm/launch/launcher.h"
+#    include "comm/launch/signals.h"
+#    include "comm/transports/open.h"
+#    include "comm/transports/transports.h"
 
 enum { INIT_PATIENCE_S = 120, STOP_PATIENCE_S = 3, END_PATIENCE_S = 5 };
 static const size_t piece_bytes = (size_t)1 << 30; /* MPI counts with an int */
@@ -160,7 +162,7 @@ static void net_tell(ls_world *world, ls_net_word word) {
     if (!done) return;
     words.word[word.kind] = word;
     for (int r = 0; r < world->size; r++)
-        if (world->machine_of[r] != world->machine_of[world->rank])
+        if (world->machines.of[r] != world->machines.of[world->rank])
             (void)MPI_Isend(&words.word[word.kind], WORD_INTS, MPI_INT, r, 0, words.comm,
                             &words.under_way[word.kind][r]);
 }
@@ -195,17 +197,17 @@ typedef struct invitation {
 static ls_status share_segment(MPI_Comm machine, const ls_workers_options *options, ls_world *world, bool *shared) {
     invitation from_first = {0};
     ls_status status = LS_OK;
-    if (world->local == 0) {
-        status = ls_segment_create(world->local_size, options->heap_bytes, ls_comm_control_bytes(world->local_size),
-                                   &world->segment);
+    if (world->machines.local == 0) {
+        status = ls_segment_create(world->machines.local_size, options->heap_bytes,
+                                   ls_comm_control_bytes(world->machines.local_size), &world->segment);
         from_first = (invitation){(int)getpid(), status == LS_OK, world->segment};
     }
     LS_TRY(check_mpi(MPI_Bcast(&from_first, sizeof from_first, MPI_BYTE, 0, machine),
                      "sharing the shared-memory handle (MPI_Bcast)"));
     if (!from_first.good)
         return status != LS_OK ? status : ls_fail(LS_ERR_PEER, "the first worker on this machine failed");
-    int good =
-        world->local == 0 || ls_segment_join((pid_t)from_first.pid, &from_first.segment, &world->segment) == LS_OK;
+    int good = world->machines.local == 0 ||
+               ls_segment_join((pid_t)from_first.pid, &from_first.segment, &world->segment) == LS_OK;
     int all_good = 0;
     LS_TRY(check_mpi(MPI_Allreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, machine),
                      "setting up shared memory (MPI_Allreduce)"));
@@ -216,19 +218,21 @@ static ls_status share_segment(MPI_Comm machine, const ls_workers_options *optio
 
 static ls_status gather_places(ls_world *world, int machine_first) {
     size_t n = (size_t)world->size;
-    world->machine_of = malloc(sizeof(int) * n);
-    world->local_of = malloc(sizeof(int) * n);
-    world->host_of = malloc(sizeof *world->host_of * n);
-    if (!world->machine_of || !world->local_of || !world->host_of)
+    world->machines.of = malloc(sizeof(int) * n);
+    world->machines.local_of = malloc(sizeof(int) * n);
+    world->machines.host_of = malloc(sizeof *world->machines.host_of * n);
+    if (!world->machines.of || !world->machines.local_of || !world->machines.host_of)
         return ls_fail(LS_ERR_RESOURCE, "out of memory for %d workers", world->size);
     ls_host_name host = "";
     ls_host_name_get(host);
-    LS_TRY(check_mpi(MPI_Allgather(host, LS_HOST_MAX, MPI_CHAR, world->host_of, LS_HOST_MAX, MPI_CHAR, MPI_COMM_WORLD),
-                     "exchanging host names (MPI_Allgather)"));
-    LS_TRY(check_mpi(MPI_Allgather(&machine_first, 1, MPI_INT, world->machine_of, 1, MPI_INT, MPI_COMM_WORLD),
+    LS_TRY(check_mpi(
+        MPI_Allgather(host, LS_HOST_MAX, MPI_CHAR, world->machines.host_of, LS_HOST_MAX, MPI_CHAR, MPI_COMM_WORLD),
+        "exchanging host names (MPI_Allgather)"));
+    LS_TRY(check_mpi(MPI_Allgather(&machine_first, 1, MPI_INT, world->machines.of, 1, MPI_INT, MPI_COMM_WORLD),
                      "exchanging worker locations (MPI_Allgather)"));
-    return check_mpi(MPI_Allgather(&world->local, 1, MPI_INT, world->local_of, 1, MPI_INT, MPI_COMM_WORLD),
-                     "exchanging worker locations (MPI_Allgather)");
+    return check_mpi(
+        MPI_Allgather(&world->machines.local, 1, MPI_INT, world->machines.local_of, 1, MPI_INT, MPI_COMM_WORLD),
+        "exchanging worker locations (MPI_Allgather)");
 }
 
 /* Finds the workers of this machine (all, or node_size of them) and shares memory with them. */
@@ -242,19 +246,19 @@ static ls_status find_machine(const ls_workers_options *options, ls_world *world
     int node = options->node_size > 0 ? options->node_size : LS_WORKERS_MAX;
     LS_TRY(check_mpi(MPI_Comm_split(all, place / node, place, &near),
                      "finding the workers of this machine (MPI_Comm_split)"));
-    MPI_Comm_rank(near, &world->local);
-    MPI_Comm_size(near, &world->local_size);
+    MPI_Comm_rank(near, &world->machines.local);
+    MPI_Comm_size(near, &world->machines.local_size);
     bool shared = false;
     int first = world->rank;
     ls_status status = LS_OK;
-    if (world->local_size > 1) status = share_segment(near, options, world, &shared);
+    if (world->machines.local_size > 1) status = share_segment(near, options, world, &shared);
     if (status == LS_OK && shared) {
         status = check_mpi(MPI_Bcast(&first, 1, MPI_INT, 0, near), "finding the workers of this machine (MPI_Bcast)");
     } else if (status == LS_OK) {
-        if (world->local_size > 1 && world->local == 0)
+        if (world->machines.local_size > 1 && world->machines.local == 0)
             ls_log_warn("the workers on this machine are not allowed to share memory: all traffic goes through MPI");
-        world->local = 0;
-        world->local_size = 1;
+        world->machines.local = 0;
+        world->machines.local_size = 1;
     }
     if (status == LS_OK) status = gather_places(world, first);
     MPI_Comm_free(&near);
@@ -341,11 +345,6 @@ static ls_status make_world(const ls_workers_options *options, ls_world *world) 
     MPI_Comm_size(MPI_COMM_WORLD, &world->size);
     int on_machine = 1;
     LS_TRY(find_machine(options, world, &on_machine));
-    world->heard_ns = calloc((size_t)world->size, sizeof *world->heard_ns);
-    world->heard_opaque = calloc((size_t)world->size, sizeof *world->heard_opaque);
-    world->heard_waits = calloc((size_t)world->size, sizeof *world->heard_waits);
-    if (!world->heard_ns || !world->heard_opaque || !world->heard_waits)
-        return ls_fail(LS_ERR_RESOURCE, "out of memory for %d workers", world->size);
     LS_TRY(open_words(world->size));
     /* The launcher has placed the workers. If it bound them to cores, this worker owns its cores; otherwise all workers
      * share those of the machine. */
@@ -409,7 +408,7 @@ static ls_status run_under_mpi(const ls_workers_options *options, ls_worker_fn f
         ls_world_fail(&world, status);
         end_job(&world, status);
     }
-    if (world.segment.base) atomic_store(&world.segment.header->workers[world.local].ended, LS_ENDED);
+    if (world.segment.base) atomic_store(&world.segment.header->workers[world.machines.local].ended, LS_ENDED);
     close_words(&world);
     ls_world_close(&world);
     if (ours) finalize_at_exit();

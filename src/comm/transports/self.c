@@ -3,18 +3,19 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "comm/placement.h"
-#include "comm/world.h"
+#include "comm/launch/placement.h"
+#include "comm/transports/open.h"
+#include "comm/transports/transports.h"
 
 static ls_status make_world(const ls_workers_options *options, const ls_placement *placement, ls_world *world) {
     *world = (ls_world){.size = 1,
-                        .local_size = 1,
+                        .machines.local_size = 1,
                         .threads = placement->threads,
                         .transport = &ls_transport_self,
                         .segment = {.fd = -1}};
-    world->machine_of = calloc(1, sizeof(int));
-    world->local_of = calloc(1, sizeof(int));
-    if (!world->machine_of || !world->local_of) return ls_fail(LS_ERR_RESOURCE, "out of memory for a worker");
+    world->machines.of = calloc(1, sizeof(int));
+    world->machines.local_of = calloc(1, sizeof(int));
+    if (!world->machines.of || !world->machines.local_of) return ls_fail(LS_ERR_RESOURCE, "out of memory for a worker");
     return ls_world_open(world, options, ls_placement_cpus(placement, 0), placement->crowded);
 }
 

@@ -31,9 +31,14 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
-#include "comm/comm.h"
-#include "comm/grace.h"
-#include "comm/placement.h"
+#include "comm/communicators/communicators.h"
+#include "comm/transports/open.h"
+#include "comm/transports/supervise.h"
+#include "comm/transports/suspect.h"
+#include "comm/transports/transports.h"
+#include "comm/transports/grace.h"
+#include "comm/launch/placement.h"
+#include "comm/shm/life.h"
 
 /* How long workers may take to leave after a failure; all must be gone within two seconds. */
 static const uint64_t grace_ns = 1000000000;
@@ -71,17 +76,16 @@ typedef struct crew {
 static ls_status make_world(crew *c, int rank, ls_world *world) {
     *world = (ls_world){.rank = rank,
                         .size = c->workers,
-                        .local = rank,
-                        .local_size = c->workers,
+                        .machines = {.local = rank, .local_size = c->workers},
                         .threads = c->placement.threads,
                         .transport = &ls_transport_shm,
                         .attempt = c->supervision ? &c->attempt : NULL,
                         .place = c->places[rank],
                         .segment = c->segment};
-    world->machine_of = calloc((size_t)c->workers, sizeof(int));
-    world->local_of = malloc(sizeof(int) * (size_t)c->workers);
-    if (!world->machine_of || !world->local_of) return ls_fail(LS_ERR_RESOURCE, "out of memory for a worker");
-    for (int r = 0; r < c->workers; r++) world->local_of[r] = r;
+    world->machines.of = calloc((size_t)c->workers, sizeof(int));
+    world->machines.local_of = malloc(sizeof(int) * (size_t)c->workers);
+    if (!world->machines.of || !world->machines.local_of) return ls_fail(LS_ERR_RESOURCE, "out of memory for a worker");
+    for (int r = 0; r < c->workers; r++) world->machines.local_of[r] = r;
     return ls_world_open(world, c->options, ls_placement_cpus(&c->placement, c->places[rank]), c->placement.crowded);
 }
 
@@ -304,7 +308,7 @@ static int find_late_worker(const crew *c) {
     for (int rank = c->workers - 1; rank >= 0; rank--) {
         const ls_worker_record *record = &c->segment.header->workers[rank];
         if (c->pids[rank] <= 0 || atomic_load(&record->ended)) continue;
-        bool waits = atomic_load(&record->beat.waits_for) != LS_WAITS_FOR_NOBODY;
+        bool waits = atomic_load(&record->beat.waits_for) != LS_WAITS_FOR_NONE;
         if (late < 0 || !waits) late = rank;
     }
     return late;

@@ -13,7 +13,7 @@
 #define LS_LAB_BENCH_KERNELS_H
 
 #include "base/pool.h"
-#include "comm/placement.h"
+#include "comm/launch/placement.h"
 #include "device/cpu/kernels.h"
 #include "lab/bench/peer.h"
 #include "lab/calls.h"

@@ -3,8 +3,8 @@
 
 #include "base/clock.h"
 #include "base/fpenv.h"
-#include "comm/tensors.h"
-#include "comm/world.h"
+#include "comm/movers/tensors.h"
+#include "comm/world/world.h"
 #include "lab/calls.h"
 #include "lab/probe/gpu.h"
 #include "lab/trial.h"

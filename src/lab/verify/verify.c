@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "comm/launcher.h"
-#include "comm/world.h"
+#include "comm/launch/launcher.h"
+#include "comm/world/world.h"
 #include "device/choose.h"
 #include "lab/verify/journal.h"
 #include "run/agree.h"

@@ -5,7 +5,7 @@
 #include "base/events.h"
 #include "base/fault.h"
 #include "base/meter.h"
-#include "comm/world.h"
+#include "comm/world/world.h"
 #include "device/skip.h"
 #include "parallel/partition/state.h"
 

@@ -1,7 +1,7 @@
 /* stage.c: the chunks of this worker's stage, the activations of their blocks, and what is sent to other stages. */
 #include <string.h>
 
-#include "comm/tensors.h"
+#include "comm/movers/tensors.h"
 #include "parallel/partition/state.h"
 
 /* ---- structs ------------------------------------------------------------------------------------------------------

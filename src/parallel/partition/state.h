@@ -9,7 +9,7 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
-#include "comm/tensors.h"
+#include "comm/movers/tensors.h"
 #include "optim/optimizer.h"
 #include "parallel/layout/micro_batches.h"
 #include "parallel/partition/bucket.h"

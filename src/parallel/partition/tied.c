@@ -2,7 +2,7 @@
  *
  * The first stage owns the table. The last stage has a copy: after backward it sends the gradient of its use to the
  * first stage, and after the update it receives the weights. */
-#include "comm/tensors.h"
+#include "comm/movers/tensors.h"
 #include "parallel/partition/state.h"
 
 bool ls_partition_is_tied(const ls_partition *partition, const ls_param *param) {

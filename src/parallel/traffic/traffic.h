@@ -7,7 +7,7 @@
 #ifndef LS_PARALLEL_TRAFFIC_TRAFFIC_H
 #define LS_PARALLEL_TRAFFIC_TRAFFIC_H
 
-#include "comm/comm.h"
+#include "comm/communicators/communicators.h"
 #include "parallel/layout/layout.h"
 
 /* The communicators of a worker: those of the mesh, LS_AXIS_*, and that of all workers. */

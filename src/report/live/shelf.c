@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
-#include "comm/status_page.h"
+#include "comm/world/status_page.h"
 
 enum { RUNS_MAX = 20000, VIEWS_MAX = 12 };
 static const double SCAN_S = 3;

@@ -22,7 +22,7 @@
 #include "base/pool.h"
 #include "checkpoint/parts.h"
 #include "checkpoint/snapshot.h"
-#include "comm/world.h"
+#include "comm/world/world.h"
 #include "run/agree.h"
 #include "run/folder/save_files.h"
 #include "run/state_hash.h"
@@ -293,7 +293,7 @@ static ls_status decide(ls_saver *s, bool *fits, char why[LS_MESSAGE_MAX]) {
     size_t available = ls_fault_snapshot >= 0 ? (size_t)ls_fault_snapshot : ls_memory_available();
     size_t each[LS_WORKERS_MAX];
     ls_snapshot_need needs[LS_WORKERS_MAX];
-    ls_snapshot_need own = {.host = world ? world->machine_of[world->rank] : 0,
+    ls_snapshot_need own = {.host = world ? world->machines.of[world->rank] : 0,
                             .bytes = (int64_t)s->snapshot.bytes,
                             .available = available < INT64_MAX ? (int64_t)available : INT64_MAX};
     int at;

@@ -15,8 +15,8 @@
 
 #include "base/clock.h"
 #include "base/files.h"
-#include "comm/signals.h"
-#include "comm/world.h"
+#include "comm/launch/signals.h"
+#include "comm/world/world.h"
 #include "run/folder/save.h"
 #include "run/agree.h"
 

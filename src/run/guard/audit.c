@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cpu.h"
-#include "comm/world.h"
+#include "comm/world/world.h"
 #include "parallel/partition/audit.h"
 #include "parallel/layout/micro_batches.h"
 

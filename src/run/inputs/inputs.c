@@ -6,7 +6,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "comm/wire.h"
+#include "comm/world/wire.h"
 #include "model/shape_json.h"
 #include "run/folder/run_start.h"
 

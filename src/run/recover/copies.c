@@ -7,8 +7,8 @@
 
 #include "base/fault.h"
 #include "base/memory.h"
-#include "comm/tensors.h"
-#include "comm/world.h"
+#include "comm/movers/tensors.h"
+#include "comm/world/world.h"
 #include "numerics/state_sum.h"
 #include "parallel/partition/state_sum.h"
 #include "run/agree.h"

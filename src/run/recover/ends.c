@@ -15,7 +15,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
-#include "comm/world.h"
+#include "comm/world/world.h"
 #include "run/agree.h"
 
 /* Less than other workers wait for this one to end the job (comm/transports/mpi.c). */

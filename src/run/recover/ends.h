@@ -12,7 +12,7 @@
 
 #include <limits.h>
 
-#include "comm/world.h"
+#include "comm/world/world.h"
 #include "run/guard/event.h"
 
 typedef struct ls_ends {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/world.h"
+#include "comm/world/world.h"
 #include "numerics/state_sum.h"
 #include "parallel/partition/state_sum.h"
 #include "run/recover/copies.h"

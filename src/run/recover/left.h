@@ -1,4 +1,5 @@
-/* left.h: the state that a worker leaves in shared memory for the next attempt (comm/attempt.h), and its last step.
+/* left.h: the state that a worker leaves in shared memory for the next attempt (comm/world/attempt.h), and its last
+ * step.
  *
  * A step commits when the exact sums of loss and gradient, which all workers hold, have led to a decision. Each worker
  * records that decision before it changes any state. So after a worker is lost:
@@ -21,7 +22,7 @@
 #ifndef LS_RUN_RECOVER_LEFT_H
 #define LS_RUN_RECOVER_LEFT_H
 
-#include "comm/attempt.h"
+#include "comm/world/attempt.h"
 #include "optim/loss_scale.h"
 #include "optim/optimizer.h"
 #include "run/guard/event.h"

@@ -1,5 +1,5 @@
 /* lists.c: lists the tensors that a worker leaves to its successor, their offsets, and the journal of their updates. */
-#include "comm/world.h"
+#include "comm/world/world.h"
 #include "run/recover/copies.h"
 #include "run/recover/left_state.h"
 

@@ -7,7 +7,7 @@
  * gets what a worker on a CPU leaves: tensors, gradients, and the progress of updates. */
 #include <stdlib.h>
 
-#include "comm/world.h"
+#include "comm/world/world.h"
 #include "numerics/state_sum.h"
 #include "parallel/partition/state_sum.h"
 #include "run/recover/copies.h"

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/log.h"
-#include "comm/status_page.h"
+#include "comm/world/status_page.h"
 #include "lockstep.h"
 #include "run/folder/run_dir.h"
 #include "run/folder/run_lock.h"

@@ -4,7 +4,7 @@
  *     resize.answer    that number, `yes` or `no`, and a sentence; the command removes the file
  *
  * The supervisor polls ten times a second and changes the layout after the current step. A run that cannot be resized
- * says so on its status page (comm/status_page.h), so that the command refuses without writing a request. */
+ * says so on its status page (comm/world/status_page.h), so that the command refuses without writing a request. */
 #ifndef LS_RUN_RECOVER_RESIZE_H
 #define LS_RUN_RECOVER_RESIZE_H
 

@@ -7,7 +7,7 @@
 
 #include "base/fault.h"
 #include "base/log.h"
-#include "comm/world.h"
+#include "comm/world/world.h"
 #include "numerics/state_sum.h"
 #include "parallel/partition/state_sum.h"
 #include "run/agree.h"

@@ -13,7 +13,7 @@
 #include "base/events.h"
 #include "base/fault.h"
 #include "base/meter.h"
-#include "comm/world.h"
+#include "comm/world/world.h"
 #include "observe/advice.h"
 #include "parallel/partition/state_sum.h"
 #include "run/recover/copies.h"

@@ -1,0 +1,43 @@
+/* tensors.h: collectives on device memory. The rules are those of the collectives on host memory in lockstep.h; the
+ * first argument is the device that owns the buffers.
+ *
+ * A collective takes its place in the device's order: it reads what was enqueued before its start, and work enqueued
+ * after ls_request_wait() sees its result. How bytes move depends on the device:
+ *
+ *     host     host pointers are valid: the calls of lockstep.h, without additional copies
+ *     peers    devices of one machine access each other's memory; no host waits for a device (peers/peers.h). Only for
+ *              communicators that were made after the device was opened
+ *     links    devices on different machines send each other tensors (links/links.h)
+ *     staged   otherwise: copied through host memory */
+#ifndef LS_COMM_MOVERS_TENSORS_H
+#define LS_COMM_MOVERS_TENSORS_H
+
+#include "comm/collectives/device_sum.h"
+
+struct ls_kernels;
+
+/* Opens this worker's device by its name (device/choose.h). Tensors of a CPU device lie in memory that the other
+ * workers of the machine can read; `kernels` is for the CPU device, as in ls_device_open_cpu(). The caller destroys the
+ * device before the world ends. */
+ls_status ls_world_open_device(ls_world *world, const char *name, const struct ls_kernels *kernels, ls_device **out);
+
+ls_status ls_tensor_all_gather(ls_device *device, ls_comm *comm, const void *in, void *out, const size_t *bytes);
+ls_status ls_tensor_send(ls_device *device, ls_comm *comm, int to, int tag, const void *buffer, size_t bytes);
+ls_status ls_tensor_recv(ls_device *device, ls_comm *comm, int from, int tag, void *buffer, size_t bytes);
+ls_status ls_tensor_all_reduce(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
+                               const void *const *parts, void *out, size_t elems);
+/* Unlike in lockstep.h, `shards` must not be NULL. */
+ls_status ls_tensor_reduce_scatter(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
+                                   const void *const *parts, void *out, const size_t *shards, size_t elems);
+
+ls_status ls_tensor_all_gather_start(ls_device *device, ls_comm *comm, const void *in, void *out_buffer,
+                                     const size_t *bytes, ls_request **out);
+ls_status ls_tensor_send_start(ls_device *device, ls_comm *comm, int to, int tag, const void *buffer, size_t bytes,
+                               ls_request **out);
+ls_status ls_tensor_all_reduce_start(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
+                                     const void *const *parts, void *out_buffer, size_t elems, ls_request **out);
+ls_status ls_tensor_reduce_scatter_start(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
+                                         const void *const *parts, void *out_buffer, const size_t *shards, size_t elems,
+                                         ls_request **out);
+
+#endif

@@ -1,0 +1,19 @@
+/* wait.h: starts requests, and waits for them.
+ *
+ * Any number of requests can be in flight. A wait for one makes progress on all: it advances each, spins for a moment,
+ * then sleeps until another worker rings this worker's bell (a futex). The wait ends with an error if a worker fails,
+ * or if the deadline passes (--timeout, docs/explain/workers.md). */
+#ifndef LS_COMM_WORLD_WAIT_H
+#define LS_COMM_WORLD_WAIT_H
+
+#include "comm/world/request.h"
+
+/* Counts the request's traffic (`traffic_bytes` must be set), puts it in flight and runs its first steps. After an
+ * error the request is released, the world has failed, and *out is NULL. */
+ls_status ls_request_launch(ls_request *request, ls_request **out);
+/* Instead of a launch: releases the request and fails the world with the status, which is returned. */
+ls_status ls_request_drop(ls_request *request, ls_status status, ls_request **out);
+/* Advances every request in flight once, without waiting. An error fails the world. */
+ls_status ls_world_progress(ls_world *world);
+
+#endif

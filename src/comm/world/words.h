@@ -1,0 +1,17 @@
+/* words.h: control words between the workers of different machines: which make progress, which wait for which, and
+ * whether one was asked to stop. Without a transport that carries words all functions do nothing. */
+#ifndef LS_COMM_WORLD_WORDS_H
+#define LS_COMM_WORLD_WORDS_H
+
+#include "comm/world/comm.h"
+
+/* Allocates the list of what other workers said. From then on this worker's progress (base/alive.h) is sent. */
+ls_status ls_words_open(ls_world *world);
+void ls_words_close(ls_world *world);
+/* Receives the words that have come since the last call. */
+void ls_words_receive(ls_world *world);
+/* Tells the other machines, at most twice a second, that the worker for which the request waits makes progress; or, if
+ * it does not, that this worker waits for it. Its own beats are not visible to them. */
+void ls_words_tell_wait(ls_world *world, const ls_request *request, uint64_t now_ns);
+
+#endif
