@@ -62,7 +62,5 @@ int ls_curves_draw(FILE *out, int width, const void *ctx);
 /* Thins points in place to at most 2 · columns that look the same on a screen: the least and the greatest value of each
  * column, in their order, and every gap. Returns how many are left. */
 size_t ls_curves_thin(ls_curve_point *points, size_t count, size_t columns);
-/* Smooths in place: each value becomes the mean of those around it, with weights that halve every `half` points. */
-void ls_curves_smooth(ls_curve_point *points, size_t count, double half);
 
 #endif
