@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "comm/comm.h"
+#include "comm/world/comm.h"
 #include "plan/cost/cost_case.h"
 
 #define GIB (1024.0 * 1024.0 * 1024.0)

@@ -29,7 +29,6 @@ size_t ls_curves_thin(ls_curve_point *points, size_t count, size_t columns) {
     return kept;
 }
 
-
 static bool is_shown(const ls_curves *c, const ls_curve_point *at) {
     return isfinite(at->x) && isfinite(at->y) && !(c->x_log && at->x <= 0) && !(c->y_log && at->y <= 0) &&
            !(c->y_most > 0 && at->y > c->y_most);

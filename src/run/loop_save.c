@@ -139,7 +139,7 @@ static ls_status save_along(ls_loop *l) {
     l->saves.in_progress = false;
     if (status == LS_OK) return LS_OK;
     /* It is not the save that has failed. */
-    if (l->trainer->failure.is_damaged || (l->trainer->world && l->trainer->world->failed)) return status;
+    if (l->trainer->failure.is_damaged || (l->trainer->world && l->trainer->world->failure.failed)) return status;
     ls_save_outcome o = {.step = l->trainer->step, .status = status};
     snprintf(o.text, sizeof o.text, "%s", ls_status_message());
     return tell_saved(l, &o);

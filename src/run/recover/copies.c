@@ -65,7 +65,7 @@ int ls_copies_keeps(const ls_layout *layout, int rank, int shift) {
 }
 
 static bool are_apart(const ls_recover *self, int a, int b) {
-    if (self->world->machine_of[a] != self->world->machine_of[b]) return true;
+    if (self->world->machines.of[a] != self->world->machines.of[b]) return true;
     return self->room->known && memcmp(self->room->of[a].id, self->room->of[b].id, sizeof self->room->of[a].id) != 0;
 }
 
