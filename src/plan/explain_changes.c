@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "comm/world/comm.h"
+#include "comm/communicators/communicators.h"
 #include "plan/cost/cost_case.h"
 
 #define GIB (1024.0 * 1024.0 * 1024.0)
