@@ -18,11 +18,8 @@ static ls_status check_tokenizer(const ls_options *o) {
 
 /* Describes weights for the caller. */
 static ls_exchanged describe_weights(const ls_options *o, const ls_weights *weights) {
-    static const char *const kinds[] = {
-        [LS_WEIGHTS_CHECKPOINT] = "lockstep", [LS_WEIGHTS_HF] = "Hugging Face", [LS_WEIGHTS_LLMC] = "llm.c"};
     const char *tokenizer = o->tokenizer ? o->tokenizer : ls_weights_tokenizer(weights);
-    ls_exchanged e = {.from = kinds[ls_weights_kind_of(weights)],
-                      .parameters = ls_model_elems(ls_weights_model(weights))};
+    ls_exchanged e = {.from = ls_weights_format(weights), .parameters = ls_model_elems(ls_weights_model(weights))};
     snprintf(e.name, sizeof e.name, "%s", ls_weights_shape(weights)->name);
     snprintf(e.tokenizer, sizeof e.tokenizer, "%s", tokenizer ? tokenizer : "");
     return e;

@@ -108,35 +108,6 @@ ls_status ls_child_run(const char *what, double limit_s, ls_child_fn fn, void *c
     return status;
 }
 
-/* ---- programs beside a run --------------------------------------------------------------------------------------- */
-
-void ls_child_bind(pid_t parent) {
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(1);
-}
-
-bool ls_child_finish(pid_t pid, double idle_s, double limit_s, int *wait_status) {
-    static const uint64_t slice_us = 5000;
-    double idle = 0, waited = 0, before = ls_clock_seconds();
-    uint64_t ticks = 0;
-    while (idle <= idle_s && waited <= limit_s) {
-        pid_t gone = waitpid(pid, wait_status, WNOHANG);
-        if (gone == pid) return true;
-        if (gone < 0 && errno != EINTR) return false;
-        uint64_t used = ls_process_ticks(pid);
-        ls_clock_sleep_us(slice_us);
-        double now = ls_clock_seconds(), passed = now - before < 0.1 ? now - before : 0.1;
-        bool moves = used != ticks || ls_process_state(pid) == 'R';
-        idle = moves ? 0 : idle + passed;
-        waited += passed;
-        ticks = used;
-        before = now;
-    }
-    (void)kill(pid, SIGKILL);
-    (void)reap_child(pid, false, wait_status);
-    return false;
-}
-
 /* ---- what the kernel knows of a process -------------------------------------------------------------------------- */
 
 /* Reads the beginning of /proc/PID/name. Returns false if nothing could be read. */
@@ -162,7 +133,8 @@ char ls_process_state(int pid) {
     return fields ? *fields : 0;
 }
 
-uint64_t ls_process_ticks(int pid) {
+/* Returns user and system time in clock ticks; 0: not readable. */
+static uint64_t read_ticks(int pid) {
     char text[1024];
     const char *fields = read_proc(pid, "stat", text, sizeof text) ? fields_after_name(text) : NULL;
     unsigned long long user, kernel;
@@ -176,4 +148,33 @@ bool ls_process_is_traced(int pid) {
     char text[4096];
     const char *found = read_proc(pid, "status", text, sizeof text) ? strstr(text, name) : NULL;
     return found && strtol(found + sizeof name - 1, NULL, 10) != 0;
+}
+
+/* ---- programs beside a run --------------------------------------------------------------------------------------- */
+
+void ls_child_bind(pid_t parent) {
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1);
+}
+
+bool ls_child_finish(pid_t pid, double idle_s, double limit_s, int *wait_status) {
+    static const uint64_t slice_us = 5000;
+    double idle = 0, waited = 0, before = ls_clock_seconds();
+    uint64_t ticks = 0;
+    while (idle <= idle_s && waited <= limit_s) {
+        pid_t gone = waitpid(pid, wait_status, WNOHANG);
+        if (gone == pid) return true;
+        if (gone < 0 && errno != EINTR) return false;
+        uint64_t used = read_ticks(pid);
+        ls_clock_sleep_us(slice_us);
+        double now = ls_clock_seconds(), passed = now - before < 0.1 ? now - before : 0.1;
+        bool moves = used != ticks || ls_process_state(pid) == 'R';
+        idle = moves ? 0 : idle + passed;
+        waited += passed;
+        ticks = used;
+        before = now;
+    }
+    (void)kill(pid, SIGKILL);
+    (void)reap_child(pid, false, wait_status);
+    return false;
 }

@@ -33,8 +33,6 @@ bool ls_child_finish(pid_t pid, double idle_s, double limit_s, int *wait_status)
 
 /* Returns the state letter of /proc/PID/stat; 0: not readable. */
 char ls_process_state(int pid);
-/* Returns the user and system time that the process has used, in clock ticks; 0: not readable. */
-uint64_t ls_process_ticks(int pid);
 /* Returns whether a debugger, or any other user of ptrace(2), is attached. */
 bool ls_process_is_traced(int pid);
 

@@ -152,8 +152,6 @@ static int64_t read_name(const char *path) {
     return is_named ? name.step : -1;
 }
 
-int64_t ls_store_read_best(const ls_store *store) { return read_name(ls_path_in(store->folder.text, "best").text); }
-
 bool ls_store_follow(const char *path, ls_path *folder) {
     struct stat about;
     char name[NAME_BYTES];
@@ -237,7 +235,7 @@ ls_status ls_store_open(const char *dir, ls_store_mode mode, ls_store **out) {
     store->best = store->clean = -1;
     store->folder = ls_path_in(dir, "checkpoints");
     ls_status status = mode == LS_STORE_WRITE ? prepare_for_writing(store) : LS_OK;
-    if (status == LS_OK) store->best = ls_store_read_best(store);
+    if (status == LS_OK) store->best = read_name(ls_path_in(store->folder.text, "best").text);
     if (status == LS_OK)
         *out = store;
     else

@@ -46,7 +46,5 @@ ls_status ls_store_remove(const ls_store *store, int64_t step, const char *suffi
 ls_status ls_store_fix_latest(const ls_store *store);
 /* Makes `best` name the best checkpoint if that is complete; otherwise removes it. */
 ls_status ls_store_fix_best(const ls_store *store);
-/* Returns the step that `best` names; −1: none. */
-int64_t ls_store_read_best(const ls_store *store);
 
 #endif

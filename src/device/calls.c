@@ -3,6 +3,10 @@
 
 #include "device/dtype.h"
 
+const char *const ls_gemm_form_names[LS_GEMM_FORMS] = {[LS_GEMM_NN] = "NN", [LS_GEMM_NT] = "NT", [LS_GEMM_TN] = "TN"};
+const char *const ls_act_fn_names[LS_ACT_FNS] = {
+    [LS_ACT_GELU] = "GELU", [LS_ACT_SILU] = "SiLU", [LS_ACT_RELU] = "ReLU", [LS_ACT_SIGMOID] = "sigmoid"};
+
 ls_status ls_window_check(const ls_window *w, size_t height, size_t width) {
     const size_t numbers[] = {height, width, w->kernel_y, w->kernel_x, w->stride_y, w->stride_x};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)

@@ -60,7 +60,8 @@ ls_status ls_token_groups_check_rows(const ls_token_groups *groups, size_t rows)
 
 /* ---- matmul ------------------------------------------------------------------------------------------------------ */
 
-typedef enum ls_gemm_form { LS_GEMM_NN, LS_GEMM_NT, LS_GEMM_TN } ls_gemm_form;
+typedef enum ls_gemm_form { LS_GEMM_NN, LS_GEMM_NT, LS_GEMM_TN, LS_GEMM_FORMS } ls_gemm_form;
+extern const char *const ls_gemm_form_names[LS_GEMM_FORMS];
 
 enum { LS_GEMM_SLICES_MAX = 64, LS_GEMM_LEVELS_MAX = 6, LS_GEMM_SIBLINGS_MAX = 12 };
 
@@ -345,6 +346,7 @@ LS_DECLARE_ARGS(ls_norm_call);
 
 /* Backward of ReLU and the sigmoid reads the result of forward, that of the others what forward read. */
 typedef enum ls_act_fn { LS_ACT_GELU, LS_ACT_SILU, LS_ACT_RELU, LS_ACT_SIGMOID, LS_ACT_FNS } ls_act_fn;
+extern const char *const ls_act_fn_names[LS_ACT_FNS];
 
 /* y = fn(x); backward y is the gradient of x, from dy and x. */
 #define LS_ARGS_ls_act_call(X)                                                                                         \

@@ -2,7 +2,6 @@
 #include "device/dtype.h"
 
 #include <assert.h>
-#include <string.h>
 
 static const struct {
     const char *name;
@@ -17,12 +16,3 @@ size_t ls_dtype_bytes(ls_dtype dtype) {
 }
 
 const char *ls_dtype_name(ls_dtype dtype) { return (unsigned)dtype < LS_DTYPE_COUNT ? dtypes[dtype].name : "unknown"; }
-
-ls_status ls_dtype_parse(const char *text, ls_dtype *out) {
-    for (int dtype = 0; dtype < LS_DTYPE_COUNT; dtype++) {
-        if (strcmp(text, dtypes[dtype].name) != 0) continue;
-        *out = (ls_dtype)dtype;
-        return LS_OK;
-    }
-    return ls_fail(LS_ERR_INPUT, "unknown element type '%s'; use f32, bf16, f16, i64 or u8", text);
-}

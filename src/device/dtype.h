@@ -6,7 +6,5 @@
 
 /* Returns "f32", "bf16", "f16", "i64" or "u8"; "unknown" for any other number. The string is static. */
 const char *ls_dtype_name(ls_dtype dtype);
-/* Parses a name of ls_dtype_name(). LS_ERR_INPUT for another one; *out is then unchanged. */
-ls_status ls_dtype_parse(const char *text, ls_dtype *out);
 
 #endif

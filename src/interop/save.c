@@ -51,10 +51,8 @@ static ls_status put_weights(ls_store_save *save, ls_weights *weights) {
 /* ---- state and tokenizer ----------------------------------------------------------------------------------------- */
 
 static ls_status put_state(ls_store_save *save, const ls_weights *weights, bool bytes) {
-    static const char *const kinds[] = {
-        [LS_WEIGHTS_CHECKPOINT] = "lockstep", [LS_WEIGHTS_HF] = "Hugging Face", [LS_WEIGHTS_LLMC] = "llm.c"};
     json_t *state = json_pack("{s:i, s:i, s:i, s:i, s:s, s:s?, s:O?, s:o}", "format", 1, "step", 0, "updates", 0,
-                              "samples", 0, "imported", kinds[weights->kind], "tokenizer", bytes ? "bytes" : NULL,
+                              "samples", 0, "imported", ls_weights_format(weights), "tokenizer", bytes ? "bytes" : NULL,
                               "token_ids", weights->token_ids, "shape", ls_shape_to_json(&weights->model->shape));
     char *text = state ? json_dumps(state, JSON_INDENT(2)) : NULL;
     json_decref(state);

@@ -205,6 +205,11 @@ ls_status ls_weights_look(const char *model, ls_shape *shape, ls_weights **weigh
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 ls_weights_kind ls_weights_kind_of(const ls_weights *weights) { return weights->kind; }
+const char *ls_weights_format(const ls_weights *weights) {
+    static const char *const names[] = {
+        [LS_WEIGHTS_CHECKPOINT] = "lockstep", [LS_WEIGHTS_HF] = "Hugging Face", [LS_WEIGHTS_LLMC] = "llm.c"};
+    return names[weights->kind];
+}
 const char *ls_weights_path(const ls_weights *weights) { return weights->path; }
 const ls_shape *ls_weights_shape(const ls_weights *weights) { return &weights->model->shape; }
 const ls_model *ls_weights_model(const ls_weights *weights) { return weights->model; }

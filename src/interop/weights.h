@@ -38,8 +38,9 @@ ls_status ls_weights_resolve(const char *model, ls_shape *shape, ls_weights **we
 ls_status ls_weights_look(const char *model, ls_shape *shape, ls_weights **weights);
 
 /* The results of the following functions are borrowed until ls_weights_close(). */
-
+/* Return the format of the weights, and its name. */
 ls_weights_kind ls_weights_kind_of(const ls_weights *weights);
+const char *ls_weights_format(const ls_weights *weights);
 /* Returns the folder or file that the weights are read from; for a run directory, the folder of the checkpoint. */
 const char *ls_weights_path(const ls_weights *weights);
 const ls_shape *ls_weights_shape(const ls_weights *weights);

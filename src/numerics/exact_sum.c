@@ -15,8 +15,6 @@ enum { TOP = LS_EXACT_LIMBS - 1, LIMB_BITS = 32, BIAS = 1074, FRACTION_BITS = 52
 /* 2^30 numbers of 32 bits fill a limb to 2^62. */
 #define UNSETTLED_MAX (UINT32_C(1) << 30)
 
-void ls_exact_sum_clear(ls_exact_sum *sum) { memset(sum, 0, sizeof *sum); }
-
 /* Turns limb[0 … TOP] into digits of 32 bits; only the highest keeps a sign. */
 static void propagate_carries(int64_t *limb) {
     int64_t carry = 0;

@@ -26,8 +26,6 @@ typedef struct ls_exact_sum {
     uint32_t unsettled;            /* numbers added since carries were last propagated */
 } ls_exact_sum;
 
-/* Makes the sum empty. */
-void ls_exact_sum_clear(ls_exact_sum *sum);
 /* Adds x. Infinities and NaN are counted instead. */
 void ls_exact_sum_add(ls_exact_sum *sum, double x);
 void ls_exact_sum_add_many(ls_exact_sum *sum, const double *x, size_t n);

@@ -10,11 +10,6 @@
 
 /* ---- settings ---------------------------------------------------------------------------------------------------- */
 
-ls_loss_scale_settings ls_loss_scale_defaults(void) {
-    return (ls_loss_scale_settings){
-        .initial = 16, .floor = 0, .ceiling = LS_LOSS_SCALE_EXPONENT_MAX, .window = 1000, .hysteresis = 2};
-}
-
 static ls_status check_range(const char *what, int64_t value, int64_t low, int64_t high) {
     if (value >= low && value <= high) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "%s is %" PRId64 "; it must be between %" PRId64 " and %" PRId64, what, value, low,

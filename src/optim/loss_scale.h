@@ -50,9 +50,6 @@ typedef enum ls_loss_scale_verdict {
     LS_LOSS_SCALE_FLOOR,   /* no update, and the scale cannot be lowered: stop the run */
 } ls_loss_scale_verdict;
 
-/* Returns the defaults: 2^16, at most 2^24, at least 1, growing after 1000 good steps, hysteresis 2
- * (docs/explain/numerics.md says why). */
-ls_loss_scale_settings ls_loss_scale_defaults(void);
 /* Checks the settings. LS_ERR_INPUT names the setting that is out of range and its value. */
 ls_status ls_loss_scale_check(const ls_loss_scale_settings *settings);
 

@@ -95,13 +95,6 @@ double ls_lr_at(const ls_lr_schedule *s, int64_t step) {
 
 bool ls_lr_depends_on_total(ls_lr_kind kind) { return kind != LS_LR_CONSTANT && kind != LS_LR_STEP; }
 
-/* Compares every step, which takes a moment once in a run and needs no reasoning about formulas. */
-bool ls_lr_same_until(const ls_lr_schedule *a, const ls_lr_schedule *b, int64_t step) {
-    for (int64_t i = 0; i < step; i++)
-        if (ls_lr_at(a, i) != ls_lr_at(b, i)) return false;
-    return true;
-}
-
 /* ---- the steps at which a rate falls, as a user writes them ------------------------------------------------------ */
 
 enum { ENTRY_MAX = 32 };

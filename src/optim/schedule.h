@@ -54,9 +54,6 @@ void ls_lr_steps_text(const ls_lr_steps *steps, char text[LS_LR_STEPS_TEXT_MAX])
 /* Returns whether the rate depends on the total number of steps, so that another total is another experiment. A
  * schedule of steps does not: fractions were rounded to steps when they were parsed. */
 bool ls_lr_depends_on_total(ls_lr_kind kind);
-/* Returns whether both schedules give equal rates for all steps before `step`, so that a run of one can be resumed
- * there as a run of the other. For example, a wsd that has not begun to decay can be made longer. */
-bool ls_lr_same_until(const ls_lr_schedule *a, const ls_lr_schedule *b, int64_t step);
 
 /* ---- scaling ----------------------------------------------------------------------------------------------------- */
 

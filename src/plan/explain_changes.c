@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "comm/comm.h"
 #include "plan/cost/cost_case.h"
 
 #define GIB (1024.0 * 1024.0 * 1024.0)
@@ -107,7 +108,6 @@ static void fit_micro(const changes *all, ls_knobs *to) {
 
 /* From one way of being parallel to another, by a factor of two. */
 static ls_status try_mesh(changes *all) {
-    static const char *const names[] = {"dp", "tp", "pp"};
     const ls_knobs *l = &all->from->layout;
     for (int up = 0; up < 3; up++)
         for (int down = 0; down < 3; down++) {
@@ -126,8 +126,8 @@ static ls_status try_mesh(changes *all) {
             if (to.dp == 1) to.zero = 0;
             if (to.zero > 1 && to.pp > 1 && l->pp == 1 && !all->task->stack.sharded_stages) to.zero = 1;
             fit_micro(all, &to);
-            LS_TRY(CONSIDER(all, &to, "%s %d and %s %d instead of %d and %d", names[up], *ways[up], names[down],
-                            *ways[down], *ways[up] / 2, *ways[down] * 2));
+            LS_TRY(CONSIDER(all, &to, "%s %d and %s %d instead of %d and %d", ls_mesh_axis_name((ls_axis)up), *ways[up],
+                            ls_mesh_axis_name((ls_axis)down), *ways[down], *ways[up] / 2, *ways[down] * 2));
         }
     return LS_OK;
 }

@@ -31,17 +31,6 @@ size_t ls_curves_thin(ls_curve_point *points, size_t count, size_t columns) {
     return kept;
 }
 
-void ls_curves_smooth(ls_curve_point *points, size_t count, double half) {
-    if (!(half > 0)) return;
-    double keep = ls_pow_f64(.5, 1 / half), sum = 0, weight = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (!isfinite(points[i].y)) continue;
-        sum = keep * sum + points[i].y;
-        weight = keep * weight + 1;
-        points[i].y = sum / weight;
-    }
-}
-
 /* ---- scales ------------------------------------------------------------------------------------------------------ */
 
 static bool is_shown(const ls_curves *c, const ls_curve_point *at) {

@@ -62,8 +62,5 @@ int ls_curves_draw(FILE *out, int width, const void *ctx);
 /* At most 2 · columns points that look the same on a screen: of each column the least and the greatest value, in their
  * order; and every gap. In place; returns how many are left. */
 size_t ls_curves_thin(ls_curve_point *points, size_t count, size_t columns);
-/* Each value becomes the mean of those around it with weights that halve every `half` points, beginning with the first.
- */
-void ls_curves_smooth(ls_curve_point *points, size_t count, double half);
 
 #endif

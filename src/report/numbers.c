@@ -73,17 +73,6 @@ ls_number ls_number_time(double value) {
     return out;
 }
 
-ls_number ls_number_tick(double seconds) {
-    ls_number out;
-    if (seconds == 0)
-        snprintf(out.text, sizeof out.text, "0");
-    else if (seconds < .1)
-        snprintf(out.text, sizeof out.text, "%.4g ms", seconds * 1e3);
-    else
-        snprintf(out.text, sizeof out.text, "%.4g s", seconds);
-    return out;
-}
-
 ls_number ls_number_whole(double value) {
     char digits[40];
     ls_number out;

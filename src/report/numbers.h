@@ -10,7 +10,6 @@ ls_number ls_number_gib(double bytes);     /* memory: "63.1 GiB" */
 ls_number ls_number_gb(double bytes);      /* traffic: "1.3 GB", "420 MB" */
 ls_number ls_number_seconds(double value); /* "12.3 s", "410 ms"; long ones "11.2 min", "1.2 h", "3.1 days" */
 ls_number ls_number_time(double value);    /* the same with one digit more: "12.34 s" */
-ls_number ls_number_tick(double seconds);  /* "0", "2 s", "0.5 s": of a scale */
 ls_number ls_number_whole(double value);   /* "12,345" */
 ls_number ls_number_percent(double share); /* "4.1 %" */
 ls_number ls_number_short(double value);   /* "70.6 B", "1.5 T" */

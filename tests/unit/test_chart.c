@@ -154,15 +154,6 @@ static void test_thin(void **state) {
     free(p);
 }
 
-static void test_smooth(void **state) {
-    (void)state;
-    ls_curve_point p[] = {{0, 2}, {1, (double)NAN}, {2, 8}, {3, 8}};
-    ls_curves_smooth(p, 4, 1);
-    assert_true(p[0].y == 2 && isnan(p[1].y));
-    assert_true(fabs(p[2].y - (8 + .5 * 2) / 1.5) < 1e-12);
-    assert_true(fabs(p[3].y - (8 + .5 * 8 + .25 * 2) / 1.75) < 1e-12);
-}
-
 /* Each width has the whole chart inside it, whatever the values are. */
 static void test_curves(void **state) {
     (void)state;

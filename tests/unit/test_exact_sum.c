@@ -92,7 +92,7 @@ static void test_against_slow_sum(void **state) {
         for (uint64_t seed = 0; seed < 3; seed++) {
             ls_exact_sum sum;
             slow_sum slow = {{0}};
-            ls_exact_sum_clear(&sum);
+            sum = (ls_exact_sum){0};
             make_numbers(x, kind, seed);
             for (int i = 0; i < N; i++) {
                 ls_exact_sum_add(&sum, x[i]);
@@ -105,7 +105,7 @@ static void test_against_slow_sum(void **state) {
 
 static double sum_of(const double *x, size_t n) {
     ls_exact_sum sum;
-    ls_exact_sum_clear(&sum);
+    sum = (ls_exact_sum){0};
     ls_exact_sum_add_many(&sum, x, n);
     return ls_exact_sum_value(&sum);
 }
@@ -138,7 +138,7 @@ static void test_rounding(void **state) {
 static void test_counts_what_is_not_finite(void **state) {
     (void)state;
     ls_exact_sum sum;
-    ls_exact_sum_clear(&sum);
+    sum = (ls_exact_sum){0};
     ls_exact_sum_add(&sum, 2.5);
     ls_exact_sum_add(&sum, (double)INFINITY);
     ls_exact_sum_add(&sum, (double)-INFINITY);
@@ -154,7 +154,7 @@ static void test_any_order_and_cut(void **state) {
     ls_rng_key key = ls_rng_key_make(5, 2, 0);
     for (int kind = 0; kind < 4; kind++) {
         ls_exact_sum whole;
-        ls_exact_sum_clear(&whole);
+        whole = (ls_exact_sum){0};
         make_numbers(x, kind, 9);
         x[11] = (double)NAN;
         ls_exact_sum_add_many(&whole, x, N);
@@ -167,12 +167,12 @@ static void test_any_order_and_cut(void **state) {
                 x[j] = kept;
             }
             ls_exact_sum reduced, merged;
-            ls_exact_sum_clear(&reduced);
-            ls_exact_sum_clear(&merged);
+            reduced = (ls_exact_sum){0};
+            merged = (ls_exact_sum){0};
             size_t workers = 1 + (size_t)turn * 2;
             for (size_t w = 0; w < workers; w++) {
                 ls_exact_sum part;
-                ls_exact_sum_clear(&part);
+                part = (ls_exact_sum){0};
                 ls_exact_sum_add_many(&part, x + w * N / workers, (w + 1) * N / workers - w * N / workers);
                 ls_exact_sum_merge(&merged, &part);
                 for (int i = 0; i < LS_EXACT_WORDS; i++) reduced.words[i] += part.words[i];
@@ -191,7 +191,7 @@ static void test_many_carries(void **state) {
     for (int i = 0; i < 2; i++) {
         double x = i == 0 ? most : most_spread;
         ls_exact_sum sum;
-        ls_exact_sum_clear(&sum);
+        sum = (ls_exact_sum){0};
         ls_exact_sum_add(&sum, x);
         ls_exact_sum_settle(&sum);
         for (int w = 0; w < LS_EXACT_LIMBS; w++) sum.words[w] *= INT64_C(1) << 30;
@@ -199,7 +199,7 @@ static void test_many_carries(void **state) {
     }
     /* Long enough for carries to pass through several limbs without settling in between. */
     ls_exact_sum sum;
-    ls_exact_sum_clear(&sum);
+    sum = (ls_exact_sum){0};
     for (int i = 0; i < 3000000; i++) ls_exact_sum_add(&sum, i % 3 == 2 ? -0x1.fffffffffffffp0 : 0x1.fffffffffffffp0);
     same_double(ls_exact_sum_value(&sum), 0x1.fffffffffffffp0 * 1e6);
     /* The count of unsettled numbers is what makes it settle by itself. */

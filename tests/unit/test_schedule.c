@@ -253,21 +253,6 @@ static void totals_matter_where_they_do(void **state) {
     assert_true(ls_lr_depends_on_total(LS_LR_COSINE));
     assert_true(ls_lr_depends_on_total(LS_LR_WSD));
     assert_false(ls_lr_depends_on_total(LS_LR_STEP)); /* its steps are numbers by then */
-    for (int kind = 0; kind < LS_LR_KIND_COUNT; kind++) {
-        ls_lr_schedule a = {.kind = (ls_lr_kind)kind, .peak = 1e-3, .decay_fraction = 0.2, .warmup_steps = 10};
-        bool free = kind == LS_LR_CONSTANT || kind == LS_LR_STEP;
-        a.gamma = 0.1;
-        a.steps = (ls_lr_steps){1, {50}};
-        ls_lr_schedule b = a;
-        a.total_steps = 100;
-        b.total_steps = 200;
-        assert_true(ls_lr_same_until(&a, &b, 10));
-        assert_true(ls_lr_same_until(&a, &a, 100));
-        assert_int_equal(ls_lr_same_until(&a, &b, 12), free || kind == LS_LR_WSD);
-        /* Step 80 is the first of the decay and still has the peak. */
-        assert_int_equal(ls_lr_same_until(&a, &b, 81), free || kind == LS_LR_WSD);
-        assert_int_equal(ls_lr_same_until(&a, &b, 82), free);
-    }
 }
 
 /* ---- optimizer steps --------------------------------------------------------------------------------------------- */

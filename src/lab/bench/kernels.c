@@ -85,7 +85,7 @@ static bool read_kernel_result(void *ctx, const char *line) {
     for (int i = r->first; i < r->end; i++) {
         const ls_kbench_shape *s = &r->rows[i].shape;
         if (!r->rows[i].for_peer || s->m != m || s->n != n || s->k != k) continue;
-        if (strcmp(ls_kbench_form_name(s->form), form) != 0) continue;
+        if (strcmp(ls_gemm_form_names[s->form], form) != 0) continue;
         r->rows[i].peer_seconds[r->round] = seconds;
         return true;
     }
@@ -114,7 +114,7 @@ static ls_status run_peer_once(ls_kbench *b, int first, int end, const cpu_set_t
     for (int i = first; i < end; i++) {
         const ls_kbench_shape *s = &rows[i].shape;
         if (rows[i].for_peer)
-            ls_bench_program_add(&program, "%s:%zux%zux%zu", ls_kbench_form_name(s->form), s->m, s->n, s->k);
+            ls_bench_program_add(&program, "%s:%zux%zux%zu", ls_gemm_form_names[s->form], s->m, s->n, s->k);
     }
     LS_TRY(ls_bench_program_run(&program, b->peer.library));
     return check_complete(b->peer.path, rows, first, end, b->env.round);

@@ -130,8 +130,6 @@ ls_status ls_kbench_gemm_list(ls_kbench_rows *rows, int threads, bool quick);
 ls_status ls_kbench_gemm_measure(const ls_kbench_env *env, ls_kbench_row *row);
 /* Measures the operations a second of a plain matmul, as a yardstick for others. */
 ls_status ls_kbench_gemm_rate(const ls_kbench_env *env, size_t m, size_t n, size_t k, double *flops_s);
-/* Returns "NT", "NN" or "TN". */
-const char *ls_kbench_form_name(ls_gemm_form form);
 
 ls_status ls_kbench_attention_list(ls_kbench_rows *rows, int threads, bool quick);
 ls_status ls_kbench_attention_measure(const ls_kbench_env *env, ls_kbench_row *row);

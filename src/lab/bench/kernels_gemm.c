@@ -56,11 +56,6 @@ static const ls_kbench_shape variants[] = {
     {LS_GEMM_NT, 1, 3072, 768, 1, LS_BF16, LS_BF16, LS_UNIT_CHAIN},
 };
 
-const char *ls_kbench_form_name(ls_gemm_form form) {
-    static const char *const names[] = {[LS_GEMM_NN] = "NN", [LS_GEMM_NT] = "NT", [LS_GEMM_TN] = "TN"};
-    return names[form];
-}
-
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 /* Returns whether the shape has slices or 16 bits; its yardstick is then the plain matmul of its size. */
@@ -71,7 +66,7 @@ static ls_status add_row(ls_kbench_rows *rows, int threads, int group, bool scal
     LS_TRY(ls_kbench_row_add(rows, LS_KBENCH_GEMM, threads, &row));
     const char *type = s.dtype == LS_BF16 ? "/bf16" : s.dtype == LS_F16 ? "/fp16" : "";
     bool by_unit = s.unit != LS_UNIT_CHAIN;
-    snprintf(row->name, sizeof row->name, "gemm/%s/%zux%zux%zu%s%s%s%s", ls_kbench_form_name(s.form), s.m, s.n, s.k,
+    snprintf(row->name, sizeof row->name, "gemm/%s/%zux%zux%zu%s%s%s%s", ls_gemm_form_names[s.form], s.m, s.n, s.k,
              s.slices > 1 ? "/slices=8" : "", type, by_unit ? "/" : "", by_unit ? ls_unit_name(s.unit) : "");
     row->group = group;
     row->shape = s;
@@ -184,7 +179,7 @@ static ls_status matmul_check(const matmul *p) {
         double last = g->c_dtype == LS_F32 ? 0 : 0x1p-8 * fabs(sum);
         if (fabs(got - sum) <= (double)g->k * 0x1p-24 * size + last) continue;
         return ls_fail(LS_ERR_FAILED, "matmul %s %zux%zux%zu is wrong: element %zu,%zu is %.9g, not %.9g",
-                       ls_kbench_form_name(g->form), g->m, g->n, g->k, i, j, got, sum);
+                       ls_gemm_form_names[g->form], g->m, g->n, g->k, i, j, got, sum);
     }
     return LS_OK;
 }

@@ -8,21 +8,17 @@
 #include "base/status.h"
 #include "plan/native/machine.h"
 
-static const char *const form_names[3] = {[LS_GEMM_NN] = "NN", [LS_GEMM_NT] = "NT", [LS_GEMM_TN] = "TN"};
 static const char *const op_names[LS_NATIVE_OPS] = {"all-reduce", "reduce-scatter", "all-gather", "send"};
 static const char *const type_names[LS_NATIVE_TYPES] = {"fp32",     "bf16",      "bf16/bfmmla", "bf16/avx512-bf16",
                                                         "bf16/amx", "bf16/hgmma"};
 static const char *const pass_types[2] = {"fp32", "bf16"};
 static const char *const directions[2] = {"forward", "backward"};
 
-const char *ls_native_pass_name(ls_native_pass pass) {
-    static const char *const names[LS_NATIVE_PASSES] = {
+static const char *const pass_names[LS_NATIVE_PASSES] = {
 #define LS_NATIVE_PASS_NAME(id, name) name,
-        LS_NATIVE_PASS_LIST(LS_NATIVE_PASS_NAME)
+    LS_NATIVE_PASS_LIST(LS_NATIVE_PASS_NAME)
 #undef LS_NATIVE_PASS_NAME
-    };
-    return names[pass];
-}
+};
 
 const char *ls_native_op_name(ls_native_op op) { return op_names[op]; }
 
@@ -41,7 +37,7 @@ static json_t *matmuls_json(const ls_native_rates *r) {
     for (int i = 0; i < r->matmuls; i++) {
         const ls_native_matmul *p = &r->matmul[i];
         json_array_append_new(list,
-                              json_pack("[s, s, I, I, I, i, f]", form_names[p->form], type_names[p->type],
+                              json_pack("[s, s, I, I, I, i, f]", ls_gemm_form_names[p->form], type_names[p->type],
                                         (json_int_t)p->m, (json_int_t)p->n, (json_int_t)p->k, p->slices, p->seconds));
     }
     return list;
@@ -81,7 +77,7 @@ static json_t *passes_json(const ls_native_rates *r) {
             json_decref(types);
             continue;
         }
-        json_object_set_new(passes, ls_native_pass_name((ls_native_pass)i), types);
+        json_object_set_new(passes, pass_names[i], types);
     }
     return passes;
 }
@@ -175,7 +171,7 @@ static ls_status read_matmul(const json_t *row, ls_native_matmul *out) {
     int form;
     if (!json_is_array(row) || json_array_size(row) != 7)
         return ls_fail(LS_ERR_INPUT, "products_seconds: each row must be [form, type, m, n, k, slices, seconds]");
-    LS_TRY(read_name(json_array_get(row, 0), "products_seconds", form_names, 3, &form));
+    LS_TRY(read_name(json_array_get(row, 0), "products_seconds", ls_gemm_form_names, LS_GEMM_FORMS, &form));
     out->form = (ls_gemm_form)form;
     LS_TRY(read_name(json_array_get(row, 1), "products_seconds", type_names, LS_NATIVE_TYPES, &out->type));
     for (int i = 0; i < 3; i++) {
@@ -202,7 +198,7 @@ static ls_status read_matmuls(const json_t *object, ls_native_rates *out) {
     ls_native_rates_fit(out);
     for (int form = 0; form < 3; form++)
         if (!out->law[form][0].known)
-            return ls_fail(LS_ERR_INPUT, "products_seconds: no matmul of form %s in fp32", form_names[form]);
+            return ls_fail(LS_ERR_INPUT, "products_seconds: no matmul of form %s in fp32", ls_gemm_form_names[form]);
     return LS_OK;
 }
 
@@ -240,7 +236,7 @@ static ls_status read_passes(const json_t *object, ls_native_rates *out) {
     json_t *passes;
     LS_TRY(ls_json_get_object(object, "passes_seconds", &passes));
     for (int i = 0; i < LS_NATIVE_PASSES; i++) {
-        const char *name = ls_native_pass_name((ls_native_pass)i);
+        const char *name = pass_names[i];
         const json_t *types = json_object_get(passes, name);
         bool any = false;
         for (int t = 0; t < 2; t++) {

@@ -160,7 +160,6 @@ typedef struct ls_native_machine {
 
 extern const size_t ls_native_link_bytes[LS_NATIVE_LINK_SIZES]; /* of the whole vector */
 extern const size_t ls_native_heads[LS_NATIVE_HEADS], ls_native_lengths[LS_NATIVE_LENGTHS];
-const char *ls_native_pass_name(ls_native_pass pass);
 const char *ls_native_op_name(ls_native_op op);
 /* "fp32", "bf16", "bf16/amx" */
 const char *ls_native_type_name(int type);

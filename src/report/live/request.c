@@ -28,12 +28,11 @@ static void set_run(ls_live_query *q, const char *value) {
 }
 
 void ls_live_query_set(ls_live_query *q, const char *key, const char *value) {
-    static const char *const x_names[LS_VIEW_X_KINDS] = {"step", "tokens", "time"};
     if (!key || !value) return;
     if (strcmp(key, "run") == 0) set_run(q, value);
     if (strcmp(key, "x") == 0)
         for (int i = 0; i < LS_VIEW_X_KINDS; i++)
-            if (strcmp(value, x_names[i]) == 0) q->x = (ls_view_x)i;
+            if (strcmp(value, ls_view_x_names[i]) == 0) q->x = (ls_view_x)i;
     if (strcmp(key, "smooth") == 0 && value[0] >= '0' && value[0] < '0' + LS_VIEW_SMOOTHS && !value[1])
         q->smooth = value[0] - '0';
     if (strcmp(key, "xlog") == 0) q->x_log = strcmp(value, "1") == 0;
@@ -46,10 +45,9 @@ void ls_live_query_set(ls_live_query *q, const char *key, const char *value) {
 }
 
 void ls_live_query_text(const ls_live_query *q, char *out, size_t room) {
-    static const char *const x_names[LS_VIEW_X_KINDS] = {"step", "tokens", "time"};
     size_t used = 0;
-    int n = snprintf(out, room, "x=%s&smooth=%d&xlog=%d&ylog=%d&sort=%s&falls=%d", x_names[q->x], q->smooth, q->x_log,
-                     q->y_log, ls_live_sort_names[q->sort], q->falls);
+    int n = snprintf(out, room, "x=%s&smooth=%d&xlog=%d&ylog=%d&sort=%s&falls=%d", ls_view_x_names[q->x], q->smooth,
+                     q->x_log, q->y_log, ls_live_sort_names[q->sort], q->falls);
     used = n > 0 ? (size_t)n : 0;
     for (int i = 0; i < q->runs && used < room; i++)
         used += (size_t)snprintf(out + used, room - used, "&run=%016llx", (unsigned long long)q->run[i]);

@@ -45,10 +45,9 @@ typedef struct sheet {
 } sheet;
 
 static void begin_run_chart(sheet *s, const ls_view *runs, const ls_run_page_options *o, const about *a) {
-    static const char *const x_names[] = {"step", "tokens", "time"};
     memset(s, 0, sizeof *s);
     s->chart = (ls_curves){.title = a->title,
-                           .x_name = x_names[o->x],
+                           .x_name = ls_view_x_names[o->x],
                            .y_name = a->y_name,
                            .x_unit = o->x == LS_VIEW_BY_TIME ? LS_AXIS_SECONDS : LS_AXIS_WHOLE,
                            .y_unit = a->unit,

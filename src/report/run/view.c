@@ -8,6 +8,7 @@
 
 #include "numerics/elementary.h"
 
+const char *const ls_view_x_names[LS_VIEW_X_KINDS] = {"step", "tokens", "time"};
 const int ls_view_halves[LS_VIEW_SMOOTHS] = {0, 10, 100, 1000};
 
 /* ---- points ------------------------------------------------------------------------------------------------------ */

@@ -33,6 +33,7 @@ typedef enum ls_view_column {
 } ls_view_column;
 
 typedef enum ls_view_x { LS_VIEW_BY_STEP, LS_VIEW_BY_TOKENS, LS_VIEW_BY_TIME, LS_VIEW_X_KINDS } ls_view_x;
+extern const char *const ls_view_x_names[LS_VIEW_X_KINDS];
 
 enum { LS_VIEW_BUCKETS = 1024, LS_VIEW_SMOOTHS = 4 };
 /* Steps after which a value counts half; 0: nothing is smoothed. */

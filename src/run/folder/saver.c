@@ -333,7 +333,6 @@ ls_status ls_saver_prepare(ls_saver *s, ls_save_mode mode, char why[LS_MESSAGE_M
 }
 
 bool ls_saver_has_snapshot(const ls_saver *s) { return s->has_snapshot; }
-size_t ls_saver_bytes(const ls_saver *s) { return s->snapshot.bytes; }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 

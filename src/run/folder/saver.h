@@ -41,8 +41,6 @@ void ls_saver_close(ls_saver *saver, bool failed);
 ls_status ls_saver_prepare(ls_saver *saver, ls_save_mode mode, char why[LS_MESSAGE_MAX]);
 /* Returns whether saves go to the background. */
 bool ls_saver_has_snapshot(const ls_saver *saver);
-/* Returns the bytes of a snapshot of this worker. */
-size_t ls_saver_bytes(const ls_saver *saver);
 
 /* Collective: starts a save in the background; no other may be running. Training has waited since `since_s`. `sync_fd`
  * is a file to force to disk before the checkpoint is published, or −1; it is closed here. A failure leaves nothing. */

@@ -37,7 +37,8 @@ static void fill_unit_tables(void) {
 #endif
 }
 
-const ls_gemm_kernels *ls_gemm_kernels_of(const ls_gemm_kernels *chain, const ls_gemm *g) {
+/* Returns the kernels of the call's unit; `chain` if that is the unit, or if the unit is not here. */
+static const ls_gemm_kernels *kernels_of(const ls_gemm_kernels *chain, const ls_gemm *g) {
     if (g->unit == LS_UNIT_CHAIN || !ls_unit_is_here(g->unit)) return chain;
     (void)pthread_once(&tables_once, fill_unit_tables); /* fails only for a broken once variable */
     return g->dtype == LS_F16 ? &hgmma_f16 : &tables[g->unit];
@@ -103,7 +104,7 @@ static size_t tile_slots_elems(const job *j) {
 
 /* Chooses the kernels, the orientation and the chunk sizes. Reads no list or tensor of the call. */
 static void open_job(job *j, const ls_gemm_kernels *chain, const ls_gemm *g) {
-    const ls_gemm_kernels *kernels = ls_gemm_kernels_of(chain, g);
+    const ls_gemm_kernels *kernels = kernels_of(chain, g);
     *j = (job){.kernels = kernels, .g = g, .slices = g->slices > 1 ? g->slices : 1};
     assert(kernels->mr * kernels->nr <= LS_GEMM_TILE_ELEMS_MAX);
     j->bytes = ls_gemm_packed_bytes(kernels);

@@ -120,10 +120,6 @@ void ls_gemm_kernels_fill_avx512_bf16(ls_gemm_kernels *table);
 void ls_gemm_kernels_fill_amx(ls_gemm_kernels *table);
 void ls_gemm_kernels_fill_hgmma(ls_gemm_kernels *table, ls_dtype dtype);
 
-/* Returns the kernels for this matmul: those of its unit, which are static; `chain` if it has none or it is not here.
- */
-const ls_gemm_kernels *ls_gemm_kernels_of(const ls_gemm_kernels *chain, const ls_gemm *g);
-
 /* Returns the bytes of scratch that ls_gemm_run() needs: a few tens of MiB at most. Reads no tensor. */
 size_t ls_gemm_scratch_bytes(const ls_gemm_kernels *kernels, const ls_gemm *g);
 /* Computes a matmul on all threads of the pool, and returns when it is done. The scratch is 64-byte aligned. `kernels`

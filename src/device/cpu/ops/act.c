@@ -23,9 +23,7 @@ static void act_range(const ls_kernels *kernels, const void *args, size_t begin,
 }
 
 ls_status ls_cpu_op_act_backward(ls_device *device, const ls_act_call *call) {
-    static const char *const names[LS_ACT_FNS] = {
-        [LS_ACT_GELU] = "GELU", [LS_ACT_SILU] = "SiLU", [LS_ACT_RELU] = "ReLU", [LS_ACT_SIGMOID] = "sigmoid"};
-    LS_TRY(ls_check_float(names[call->fn], call->act));
+    LS_TRY(ls_check_float(ls_act_fn_names[call->fn], call->act));
     return ls_cpu_run(device, call->n, LS_CPU_GRAIN, act_range, call);
 }
 

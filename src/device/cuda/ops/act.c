@@ -4,9 +4,6 @@
 #include "device/cuda/ops/ops.h"
 #include "device/cuda/ops/take.h"
 
-static const char *const names[LS_ACT_FNS] = {
-    [LS_ACT_GELU] = "GELU", [LS_ACT_SILU] = "SiLU", [LS_ACT_RELU] = "ReLU", [LS_ACT_SIGMOID] = "sigmoid"};
-
 _Static_assert((int)LS_ACT_GELU == LS_CUDA_GELU && (int)LS_ACT_SILU == LS_CUDA_SILU &&
                    (int)LS_ACT_RELU == LS_CUDA_RELU && (int)LS_ACT_SIGMOID == LS_CUDA_SIGMOID,
                "kernels know activations by the numbers of ls_act_fn");
@@ -28,7 +25,7 @@ static ls_status run_table(ls_device *device, ls_cuda_kernel kernel, ls_cuda_gri
 }
 
 static ls_status run_act(ls_device *device, ls_cuda_kernel kernel, const ls_act_call *c, size_t packs) {
-    LS_TRY(ls_check_float(names[c->fn], c->act));
+    LS_TRY(ls_check_float(ls_act_fn_names[c->fn], c->act));
     size_t width = ls_cuda_widest(c->act);
     ls_cuda_act args = {.flat = {.aligned = LS_CUDA_FITS(ls_act_call)}};
     LS_CUDA_TAKE(ls_act_call, args.flat);

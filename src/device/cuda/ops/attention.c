@@ -108,8 +108,8 @@ static ls_status check_attention(const ls_attention_call *call) {
     return LS_OK;
 }
 
-ls_status ls_cuda_attention_open(ls_device *device, const ls_attention_call *call, bool backward,
-                                 ls_cuda_attention_job *job) {
+/* Checks a call and fills *job. LS_ERR_INPUT for a call that GPUs do not support. */
+static ls_status open_job(ls_device *device, const ls_attention_call *call, bool backward, ls_cuda_attention_job *job) {
     assert(call->nparts >= 1);
     LS_TRY(check_attention(call));
     const ls_attention *first = &call->parts[0];
@@ -165,7 +165,7 @@ static bool is_hgmma(const ls_attention_call *call) {
 
 ls_status ls_cuda_op_attention_forward(ls_device *device, const ls_attention_call *call) {
     ls_cuda_attention_job job;
-    LS_TRY(ls_cuda_attention_open(device, call, false, &job));
+    LS_TRY(open_job(device, call, false, &job));
     if (is_hgmma(call)) return ls_cuda_attention_hgmma_forward(device, call, &job);
     size_t few_bytes =
         (LS_CUDA_ATTENTION_HEAD_MAX + LS_CUDA_ATTENTION_FEW_THREADS / 32 + (size_t)job.args.T) * sizeof(float);
@@ -179,7 +179,7 @@ ls_status ls_cuda_op_attention_forward(ls_device *device, const ls_attention_cal
 ls_status ls_cuda_op_attention_backward(ls_device *device, const ls_attention_call *call) {
     assert(call->parts[0].first_query == 0);
     ls_cuda_attention_job job;
-    LS_TRY(ls_cuda_attention_open(device, call, true, &job));
+    LS_TRY(open_job(device, call, true, &job));
     if (is_hgmma(call)) return ls_cuda_attention_hgmma_backward(device, call, &job);
     int size = size_index(call->parts[0].head_size);
     const pass *q = &queries_passes[size], *k = &keys_passes[size];

@@ -11,12 +11,8 @@ typedef struct ls_cuda_attention_job {
     size_t B, heads, kv_heads, queries;
 } ls_cuda_attention_job;
 
-/* Checks a call and fills *job. LS_ERR_INPUT for a call that GPUs do not support. */
-ls_status ls_cuda_attention_open(ls_device *device, const ls_attention_call *call, bool backward,
-                                 ls_cuda_attention_job *job);
-
-/* Launch the kernels of a call that ls_cuda_attention_open() has checked, with 16-bit tensors and the unit hgmma. They
- * take scratch for backward and for dropout. */
+/* Launch the kernels of a call that has been checked, with 16-bit tensors and the unit hgmma. They take scratch for
+ * backward and for dropout. */
 ls_status ls_cuda_attention_hgmma_forward(ls_device *device, const ls_attention_call *call,
                                           const ls_cuda_attention_job *job);
 ls_status ls_cuda_attention_hgmma_backward(ls_device *device, const ls_attention_call *call,
