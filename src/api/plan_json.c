@@ -2,6 +2,8 @@
  * contain it NULL, too. */
 #include "api/plan.h"
 
+#include "model/model.h"
+
 static json_t *times_to_json(const double *time) {
     json_t *object = json_object();
     for (int k = 0; k < LS_TIME_KINDS; k++)
@@ -217,7 +219,7 @@ static json_t *answer_to_json(const ls_plan_answer *a) {
     const ls_plan_task *task = &q->task;
     json_t *best = a->best ? choice_to_json(q, &a->task, a->best) : json_null();
     json_t *out = json_pack("{s:{s:s, s:f, s:I}, s:o, s:I, s:I, s:s, s:I, s:I, s:o, s:o, s:o}", "model", "name",
-                            task->shape.name, "parameters", ls_plan_params(&task->shape), "layers",
+                            task->shape.name, "parameters", ls_model_count_params(&task->shape), "layers",
                             (json_int_t)task->shape.L, "cluster", cluster_to_json(&task->cluster), "seq",
                             (json_int_t)task->seq, "global_batch", (json_int_t)task->global_batch, "program",
                             task->stack.name, "tried", (json_int_t)a->found.tried, "fit", (json_int_t)a->found.fit,

@@ -5,6 +5,7 @@
 #include "api/plan.h"
 #include "base/files.h"
 #include "config/value.h"
+#include "model/model.h"
 #include "model/shape_file.h"
 #include "plan/hardware/machine_file.h"
 #include "plan/search.h"
@@ -116,7 +117,7 @@ static ls_status read_cluster(const ls_options *o, ls_plan_question *q, json_t *
 /* Returns the default sequences of a step: the tokens that Brown et al. (2020, table 2.1) used for models of this size,
  * and enough that a large cluster can divide them. */
 static size_t usual_batch(const ls_plan_task *task) {
-    double params = ls_plan_params(&task->shape);
+    double params = ls_model_count_params(&task->shape);
     size_t tokens = params < 5e8 ? 524288 : params < 2e9 ? 1048576 : params < 2e10 ? 2097152 : 4194304, batch = 1;
     if (task->cluster.site[0].chip.is_cpu) tokens = CPU_BATCH_TOKENS;
     while (2 * batch * task->seq <= tokens) batch *= 2;

@@ -58,6 +58,18 @@ ls_status ls_model_create(const ls_shape *shape, int slices, ls_model **out) {
     return LS_OK;
 }
 
+double ls_model_count_params(const ls_shape *shape) {
+    const ls_block_kind *const kinds[] = {&ls_block_embed, &ls_block_transformer, &ls_block_head};
+    double count = 0;
+    for (int k = 0; k < 3; k++) {
+        ls_block block = {.kind = kinds[k]};
+        block.kind->declare(&block, shape);
+        for (int i = 0; i < block.nparams; i++)
+            count += (double)ls_param_elems(&block.param[i]) * (k == 1 ? (double)shape->L : 1);
+    }
+    return count;
+}
+
 void ls_model_destroy(ls_model *model) {
     if (!model) return;
     free(model->blocks);

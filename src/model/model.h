@@ -11,6 +11,9 @@ ls_status ls_model_create(const ls_shape *shape, int slices, ls_model **out);
 /* Frees the model and its blocks; NULL is allowed. The memory that parameters point to belongs to the partition. */
 void ls_model_destroy(ls_model *model);
 
+/* Returns the parameters of a transformer of this shape, which has been checked, without making the model. */
+double ls_model_count_params(const ls_shape *shape);
+
 /* Returns the largest power of two ≤ min(8, kv heads), for hgmma ≤ min(2, kv heads). It is part of a run's identity, so
  * it depends on nothing else. */
 int ls_model_default_slices(const ls_shape *shape, ls_unit unit);

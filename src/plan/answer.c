@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "model/model.h"
 #include "plan/cost/cost_case.h"
 #include "plan/fitted/fitted.h"
 #include "plan/published/error_bands.h"
@@ -43,7 +44,7 @@ ls_course ls_plan_course_of(const ls_plan_question *q, const ls_plan_task *task,
         nodes += (site->chips + site->node - 1) / site->node;
     }
     return ls_course_of(q->tokens / ls_plan_tokens_per_second(task, &choice->prediction),
-                        q->failures.node_seconds / nodes, state * ls_plan_params(&task->shape),
+                        q->failures.node_seconds / nodes, state * ls_model_count_params(&task->shape),
                         q->failures.bytes_per_second, q->failures.restart_seconds);
 }
 
@@ -59,7 +60,7 @@ static ls_status weigh_cut(ls_plan_answer *a) {
         best->layout.stages_across
             ? (double)task.global_batch * (double)task.seq * (double)shape->C * elem *
                   (2 * best->layout.virtual_stages - 1)
-            : ls_plan_params(shape) * (elem == 4 ? 4 : ls_plan_reduce_bytes(&task.stack, best->layout.type));
+            : ls_model_count_params(shape) * (elem == 4 ? 4 : ls_plan_reduce_bytes(&task.stack, best->layout.type));
     a->not_cut = *best;
     a->not_cut.layout.stages_across = !best->layout.stages_across;
     a->not_cut.prediction.seconds = 0;

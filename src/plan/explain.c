@@ -34,9 +34,7 @@ void ls_plan_losses_of(const ls_plan_task *task, const ls_plan_choice *choice, l
     double n = (double)task->seq * (double)task->global_batch;
     double head = 6 * n * (double)task->shape.V * (double)task->shape.C / rate,
            attention = attention_flops(task) / rate;
-    ls_shape flat = task->shape;
-    flat.V = 0;
-    double layers = 6 * n * (ls_plan_params(&flat) - 4 * (double)flat.C * (double)flat.L) / rate;
+    double layers = 6 * n * ls_shape_layer_matrix_elems(&task->shape) * (double)task->shape.L / rate;
     memcpy(out->lost, choice->prediction.time, sizeof out->lost);
     out->useful = head + attention + layers;
     out->lost[LS_TIME_MATMUL] -= layers;

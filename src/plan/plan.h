@@ -100,7 +100,5 @@ static inline bool ls_prediction_fits(const ls_prediction *p) { return p->memory
 /* Returns the FLOPs of a step by the convention of Narayanan et al. (2021): 72·B·s·L·h²(1 + s/6h + V/12Lh) for GPT, and
  * the same count of matmuls for other models. The usual 6·parameters per token leaves out attention. */
 double ls_plan_model_flops(const ls_shape *shape, double seq, double batch);
-/* Returns the parameters of the whole model. */
-double ls_plan_params(const ls_shape *shape);
 
 #endif

@@ -292,11 +292,13 @@ static void test_values(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scale),           cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_ticks),           cmocka_unit_test(test_thin),
-        cmocka_unit_test(test_smooth),          cmocka_unit_test(test_curves),
-        cmocka_unit_test(test_kinds_of_curves), cmocka_unit_test(test_last_numbers_are_whole),
-        cmocka_unit_test(test_values)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_scale),
+                                       cmocka_unit_test(test_extremes),
+                                       cmocka_unit_test(test_ticks),
+                                       cmocka_unit_test(test_thin),
+                                       cmocka_unit_test(test_curves),
+                                       cmocka_unit_test(test_kinds_of_curves),
+                                       cmocka_unit_test(test_last_numbers_are_whole),
+                                       cmocka_unit_test(test_values)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

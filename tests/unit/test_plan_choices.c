@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "model/model.h"
 #include "model/shape_file.h"
 #include "plan/answer.h"
 #include "plan/cost/cost_case.h"
@@ -67,7 +68,7 @@ static void test_states_take_what_they_have(void **state) {
     p = predict(&task, &l);
     assert_true(p.memory[LS_MEMORY_OPTIMIZER] == 0);
     /* The host passes over 28 bytes of each parameter and sends two back. */
-    double owned = ls_plan_params(&task.shape) / 64, least = owned * (28 / 54e9 + 2 / 48e9);
+    double owned = ls_model_count_params(&task.shape) / 64, least = owned * (28 / 54e9 + 2 / 48e9);
     assert_true(p.time[LS_TIME_OPTIMIZER] > .95 * least && p.time[LS_TIME_OPTIMIZER] < 1.05 * least);
     task.cluster.site[0].chip.host_link = 0;
     assert_int_equal(ls_plan_check(&task, &l), LS_ERR_INPUT);
@@ -241,7 +242,7 @@ static void test_a_run_with_failures(void **state) {
     q.failures = (ls_plan_failures){.node_seconds = 8e5, .bytes_per_second = 8e9, .restart_seconds = 600};
     ls_course c = ls_plan_course_of(&q, &q.task, &choice);
     assert_true(near(c.mtbf_seconds, 1e5)); /* of eight nodes */
-    assert_true(near(c.checkpoint_bytes, 14 * ls_plan_params(&q.task.shape)));
+    assert_true(near(c.checkpoint_bytes, 14 * ls_model_count_params(&q.task.shape)));
     assert_true(near(c.work_seconds, 1e12 / (64 * 4096 / choice.prediction.seconds)));
 }
 
@@ -259,8 +260,8 @@ static void test_shapes_by_size(void **state) {
         ls_shape s;
         assert_int_equal(ls_shape_of_size(rows[i].family, rows[i].params, &s), LS_OK);
         assert_int_equal(ls_shape_check(&s), LS_OK);
-        double off = ls_plan_params(&s) / rows[i].params - 1;
-        if (fabs(off) > .05) fail_msg("%s is %g parameters", s.name, ls_plan_params(&s));
+        double off = ls_model_count_params(&s) / rows[i].params - 1;
+        if (fabs(off) > .05) fail_msg("%s is %g parameters", s.name, ls_model_count_params(&s));
         if (s.H > rows[i].heads + 8 || s.H + 8 < rows[i].heads) fail_msg("%s has %zu heads", s.name, s.H);
         assert_true(s.H % 4 == 0 && s.C == 128 * s.H);
     }

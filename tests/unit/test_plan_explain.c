@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "model/model.h"
 #include "model/shape_file.h"
 #include "plan/explain.h"
 
@@ -173,7 +174,7 @@ static void test_ladders_end_at_the_layout(void **state) {
             assert_int_equal(ls_plan_ladder(&task, &found->fits[k].layout, rungs, &count), LS_OK);
             assert_true(count >= 2);
             /* fp32 weights, gradients and two moments */
-            assert_true(rungs[0].bytes > 16 * ls_plan_params(&task.shape));
+            assert_true(rungs[0].bytes > 16 * ls_model_count_params(&task.shape));
             assert_true(fabs(rungs[count - 1].bytes - found->fits[k].prediction.memory_bytes) < 1);
             for (int r = 0; r < count; r++) {
                 double sum = 0;

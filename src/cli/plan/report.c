@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/plan/report.h"
+#include "model/model.h"
 #include "plan/cost/cost_case.h"
 #include "report/numbers.h"
 
@@ -53,7 +54,7 @@ static void print_adapters(const ls_site *site) {
 static void print_question(const ls_plan_answer *a) {
     const ls_plan_task *task = &a->question->task;
     const ls_cluster *cluster = &task->cluster;
-    printf("model    %s: %.4g B parameters, %zu layers\n", task->shape.name, ls_plan_params(&task->shape) / 1e9,
+    printf("model    %s: %.4g B parameters, %zu layers\n", task->shape.name, ls_model_count_params(&task->shape) / 1e9,
            task->shape.L);
     printf("cluster  ");
     print_site(&cluster->site[0]);
@@ -123,7 +124,7 @@ static void print_times(const ls_prediction *p) {
 static void print_host(const ls_plan_answer *a) {
     const ls_knobs *l = &a->best->layout;
     double shards = l->zero >= 1 ? l->zero == 3 && l->shard_group > 0 ? l->shard_group : l->dp * l->context : 1;
-    double bytes = ls_plan_params(&a->task.shape) / (l->tp * l->pp * shards) * (4 + 2 * ls_plan_state_bytes(l));
+    double bytes = ls_model_count_params(&a->task.shape) / (l->tp * l->pp * shards) * (4 + 2 * ls_plan_state_bytes(l));
     if (l->offload) printf("  %-20s %10.4g GiB for each chip, on the host\n", "optimizer", bytes / GIB);
 }
 
@@ -518,7 +519,8 @@ static void print_others(const ls_plan *plan) {
 void ls_plan_report_native(const ls_plan *plan) {
     const ls_settings *s = &plan->settings;
     char text[TEXT_MAX];
-    printf("model    %s: %.4g M parameters, %zu layers\n", s->shape.name, ls_plan_params(&s->shape) / 1e6, s->shape.L);
+    printf("model    %s: %.4g M parameters, %zu layers\n", s->shape.name, ls_model_count_params(&s->shape) / 1e6,
+           s->shape.L);
     const ls_native_gpu *gpu = &plan->machine.gpu;
     if (plan->machine.is_gpus)
         printf("machine  %d × %s, %.1f GiB, as measured by lockstep probe; %s, matrix unit %s\n", gpu->count, gpu->name,

@@ -35,12 +35,6 @@ const char *ls_time_kind_phrase(ls_time_kind kind) { return time_words[kind].phr
 const char *ls_memory_kind_name(ls_memory_kind kind) { return memory_words[kind].name; }
 const char *ls_memory_kind_label(ls_memory_kind kind) { return memory_words[kind].label; }
 
-double ls_plan_params(const ls_shape *shape) {
-    double C = (double)shape->C, V = (double)shape->V;
-    return (ls_shape_layer_matrix_elems(shape) + 4 * C + ls_shape_qk_norm_elems(shape)) * (double)shape->L +
-           V * C * (shape->tied ? 1 : 2);
-}
-
 double ls_plan_model_flops(const ls_shape *shape, double seq, double batch) {
     double L = (double)shape->L, head = (double)shape->V * (double)shape->C, n = seq * batch;
     double attention = 12 * n * seq * (double)ls_shape_query_width(shape) * L;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "model/model.h"
 #include "plan/cost/cost_case.h"
 
 /* Predicts a changed layout; leaves seconds 0 where it cannot be. */
@@ -87,7 +88,7 @@ ls_status ls_memo_facts_find(ls_memo_facts *f) {
     }
     f->chip = f->site->chip.is_cpu ? "worker" : "GPU";
     f->chips = f->site->chip.is_cpu ? "workers" : "GPUs";
-    f->params = ls_plan_params(&f->task->shape);
+    f->params = ls_model_count_params(&f->task->shape);
     f->step_tokens = (double)f->task->global_batch * (double)f->task->seq;
     f->tokens_per_second = f->step_tokens / f->choice.prediction.seconds;
     f->mfu = ls_plan_mfu(f->task, &f->choice);
