@@ -26,7 +26,7 @@ ls_status ls_traffic_of_step(const ls_layout_task *task, const ls_layout *layout
 /* Adds `more` to `sum`. */
 void ls_traffic_add(ls_step_traffic *sum, const ls_step_traffic *more);
 
-/* Returns "dp", "tp", "pp" or "world". comm/comm.h names the kinds: ls_traffic_kind_name(). */
+/* Returns "dp", "tp", "pp" or "world". comm/world/request.h names the kinds: ls_traffic_kind_name(). */
 const char *ls_traffic_axis_name(int axis);
 
 #endif
