@@ -340,8 +340,10 @@ any_moment() {
 beside every_signal '1 :child' '2 --dp 2:child'
 beside every_signal '2 --pp 2:worker'
 beside save_and_go_on
-beside after_the_end
-beside early_page
+if "$LOCKSTEP" --version | grep -q '^microhttpd  *[0-9]'; then
+    beside after_the_end
+    beside early_page
+fi
 beside with_grace long_steps '1 :child'
 beside with_grace long_steps '2 --dp 2:worker'
 beside with_grace long_steps '4 --tp 2 --pp 2:worker'
