@@ -1,9 +1,9 @@
 /* traffic.h: predicts the communication of a training step: calls and bytes of one worker, as ls_comm_traffic() counts
  * them.
  *
- * Nothing is run. The formulas are those of docs/reference/memory-and-traffic.md; a test compares them with what workers
- * count. They hold for a step that follows another step: with zero 3, weights that an evaluation has gathered in
- * between are not gathered again. A step whose gradient is not finite publishes no weights. */
+ * Nothing is run. The formulas are those of docs/reference/memory-and-traffic.md; a test compares them with what
+ * workers count. They hold for a step that follows another step: with zero 3, weights that an evaluation has gathered
+ * in between are not gathered again. A step whose gradient is not finite publishes no weights. */
 #ifndef LS_PARALLEL_TRAFFIC_TRAFFIC_H
 #define LS_PARALLEL_TRAFFIC_TRAFFIC_H
 
