@@ -150,6 +150,7 @@ typedef enum ls_axis { LS_AXIS_DP, LS_AXIS_TP, LS_AXIS_PP, LS_AXIS_COUNT } ls_ax
 /* Arranges the world as dp × tp × pp, tp on neighbouring ranks, then dp, then pp:
  * rank = tp_index + tp·(dp_index + dp·pp_index). Collective over the world. */
 ls_status ls_mesh_create(ls_world *world, int dp, int tp, int pp, ls_mesh **out);
+/* Destroys the mesh and its communicators. Collective over the world, as ls_comm_destroy() is; NULL does nothing. */
 void ls_mesh_destroy(ls_mesh *mesh);
 int ls_mesh_size(const ls_mesh *mesh, ls_axis axis);
 int ls_mesh_index(const ls_mesh *mesh, ls_axis axis);

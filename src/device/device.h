@@ -167,7 +167,11 @@ static inline void ls_device_destroy(ls_device *device) {
  * device. On failure *out is NULL. */
 static inline ls_status ls_device_alloc(ls_device *device, size_t bytes, void **out) {
     LS_TRY(device->calls->alloc(device, bytes, out));
-    return device->guest ? device->guest->allocated(device->guest, *out, bytes) : LS_OK;
+    ls_status status = device->guest ? device->guest->allocated(device->guest, *out, bytes) : LS_OK;
+    if (status == LS_OK) return LS_OK;
+    device->calls->free(device, *out);
+    *out = NULL;
+    return status;
 }
 
 /* Frees memory. Work that was enqueued before may still use it. NULL does nothing. */
@@ -181,7 +185,8 @@ static inline ls_status ls_device_copy_in(ls_device *device, void *to, const voi
     return device->calls->copy_in(device, to, host, bytes);
 }
 
-/* Copies from the device to the host. Waits for all work enqueued before, and returns when the bytes have arrived. */
+/* Copies from the device to the host. Waits for the work enqueued before on the current queue, and returns
+ * when the bytes have arrived. */
 static inline ls_status ls_device_copy_out(ls_device *device, void *host, const void *from, size_t bytes) {
     uint64_t begin = ls_clock_ns();
     ls_status status = device->calls->copy_out(device, host, from, bytes);

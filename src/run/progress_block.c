@@ -172,6 +172,7 @@ static void make_loss(const ls_progress *p, writer *w) {
     put_piece(w, DIM, best);
 }
 
+/* Writes the figures of the last step: speed, average time, MFU if known, learning rate, norm (red if not finite). */
 static void make_speed(const ls_progress *p, writer *w) {
     const ls_step *s = &p->last;
     const char *dot = p->utf8 ? " · " : " | ";

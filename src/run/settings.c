@@ -156,7 +156,8 @@ static ls_status resolve_optimizer(const ls_options *o, ls_settings *s) {
     return ls_sgd_options_check(&s->optimizer.sgd);
 }
 
-/* Statistics of the whole batch: each gradient group has a share in them. */
+/* Sets statistics over the whole batch (--bn sync). Refuses --ghost, --audit and --on-outlier skip, because each
+ * gradient group has a share in them. */
 static ls_status resolve_bn_sync(const ls_options *o, ls_settings *s) {
     s->bn_sync = true;
     s->ghost = s->B / (size_t)s->groups;

@@ -34,8 +34,8 @@ typedef struct ls_share_watch {
 
 /* `times`: how often shares were changed before; `since_s`: when that was last. */
 void ls_share_watch_begin(ls_share_watch *watch, const ls_layout *layout, double cost_s, int times, double since_s);
-/* Call after a step with the busy time of each worker. Returns true if new shares are worth it. `left_s`: remaining
- * time of the run at this pace. */
+/* Call on rank 0 alone, after each step, with the busy time of each worker, by rank. Returns true if new shares are
+ * worth it; they are in watch->share. `left_s`: remaining time of the run at this pace. */
 bool ls_share_watch_add(ls_share_watch *watch, const double *busy_ms, double now_s, double left_s);
 
 #endif

@@ -30,9 +30,11 @@ typedef struct ls_trainer_input {
     uint64_t *index; /* the images of a micro-batch, on the host */
 } ls_trainer_input;
 
-/* Opens the samplers of trainer->input.data and allocates the buffers. Call when the layout is settled. */
+/* Opens the samplers of trainer->input.data and sets has_val. Needs no layout. */
 ls_status ls_trainer_open_samplers(ls_trainer *trainer);
+/* Allocates the buffers. Call when layout.micro is settled. */
 ls_status ls_trainer_open_input(ls_trainer *trainer);
+/* Frees the buffers, also after a failure. Call it once. */
 void ls_trainer_close_input(ls_trainer *trainer);
 
 /* Returns the number of samples taken so far: the position in the data. */

@@ -21,6 +21,8 @@ static bool is_small(const ls_request *r) {
     return comm->machines == 1 && comm->control && r->bytes <= SMALL_PIECE_BYTES;
 }
 
+/* Copies the own piece to its place in `out`, makes it readable for local members, and points r->in at the readable
+ * copy. */
 static ls_status expose(ls_request *r) {
     ls_comm *comm = r->comm;
     char *own = (char *)r->out + r->bounds[comm->rank];

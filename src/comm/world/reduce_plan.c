@@ -77,6 +77,8 @@ static int by_first(const void *a, const void *b) {
     return ((const ls_reduce_source *)a)->node.first - ((const ls_reduce_source *)b)->node.first;
 }
 
+/* Fills the lists of parts and covers, by first group: local_sources (of this machine), sources (also the covers of
+ * other machines), and members (all parts; only with links). */
 static void list_sources(ls_reduce_plan *p, const ls_comm *comm) {
     for (int l = 0; l < comm->local_size; l++) {
         int r = ls_comm_local_rank(comm, l);

@@ -153,7 +153,8 @@ static ls_status begin_shard(ls_token_writer *writer) {
     return write_to_shard(writer, header, sizeof header, -1);
 }
 
-/* Flushes the buffer, then rewrites the header with the final count. */
+/* Completes the temporary file of the shard: flushes, rewrites the header, syncs, closes, and writes its sums. Does not
+ * rename it. */
 static ls_status end_shard(ls_token_writer *writer) {
     uint32_t header[LS_LLMC_WORDS];
     LS_TRY(flush_buffer(writer));

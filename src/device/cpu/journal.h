@@ -2,7 +2,8 @@
  *
  * An update changes weights and moments where they are, so a worker that dies in it leaves some elements as they were
  * and some new. The gradient is still there, and the update is a function of single elements; so it is enough to know
- * how far it went. Tensors are cut into grains of LS_CPU_GRAIN elements; a grain is updated block by block, ascending:
+ * how far it went. Tensors are cut into grains of LS_JOURNAL_GRAIN elements; a grain is updated block by block,
+ * ascending:
  *
  *     slot of the thread     ← w and moments of the block as they are, then the number of the update
  *     block                  ← the update
@@ -10,7 +11,8 @@
  *
  * After a death at any point: a slot that has the number of the update and a block that its cell does not count as done
  * has the old values of that block; all later elements that cells do not count are unchanged. Slots and cells lie in
- * memory that outlives the worker. Putting back and finishing may themselves be interrupted and repeated. */
+ * memory that outlives the worker. Recovery first calls ls_journal_put_back() for each slot, then finishes each grain
+ * from ls_journal_done() on. Both may themselves be interrupted and repeated. */
 #ifndef LS_DEVICE_CPU_JOURNAL_H
 #define LS_DEVICE_CPU_JOURNAL_H
 

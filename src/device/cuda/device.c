@@ -307,8 +307,12 @@ static ls_status alloc_memory(ls_device *device, size_t bytes, void **out) {
     CUdeviceptr memory = 0;
     *out = NULL;
     CALL(cuda, cuMemAlloc, &memory, bytes ? bytes : 1);
-    *out = (void *)(uintptr_t)memory;
-    return fill_bytes(device, *out, 0, bytes);
+    ls_status status = fill_bytes(device, (void *)(uintptr_t)memory, 0, bytes);
+    if (status == LS_OK)
+        *out = (void *)(uintptr_t)memory;
+    else
+        (void)cuda->driver->cuMemFree(memory);
+    return status;
 }
 
 static void free_memory(ls_device *device, void *memory) {

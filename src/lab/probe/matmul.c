@@ -107,6 +107,8 @@ static ls_status attend(void *ctx) {
     return (h->backward ? h->device->ops->attention_backward : h->device->ops->attention_forward)(h->device, &h->call);
 }
 
+/* Times attention, forward and backward, of one type: fills rates->attention (seconds per head) and rates->dropped
+ * (what dropout adds). `memory`: qkv, o, dout, dqkv, statistics. */
 static ls_status measure_heads(const ls_probe_worker *w, int type, float *const memory[5]) {
     heads h = {.device = w->device};
     ls_operand_heads operands = {.heads = HEADS,

@@ -44,6 +44,7 @@ static void declare_attention(ls_block *block, const ls_shape *shape, double out
         ls_block_add(block, LS_ROLE_ATTENTION_OUT_BIAS, ls_param_vector("attn.out.bias", shape->C, LS_INIT_ZEROS));
 }
 
+/* Declares the MLP and the norm before it; the input matrix of a gated MLP has two parts. */
 static void declare_mlp(ls_block *block, const ls_shape *shape, double out_std) {
     size_t rows = ls_shape_mlp_width(shape);
     const size_t one[] = {1, 1};

@@ -177,7 +177,8 @@ static void note_growth_skips(ls_case *c, const skips *s) {
              s->count == 1 ? " was" : "s were");
 }
 
-/* Reports the first value that is not finite and came back when the step was repeated; others are faults (faults.c). */
+/* Reports the first non-finite value, unless a repetition of the step did not give it again: then it is a fault
+ * (faults.c). */
 static void add_non_finite(ls_case *c) {
     const ls_run_log_event *e = NULL;
     for (size_t i = 0; i < c->run->event_count && !e; i++)

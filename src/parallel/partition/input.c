@@ -58,7 +58,6 @@ ls_status ls_partition_prepare(ls_partition *partition, const ls_partition_feed 
     return LS_OK;
 }
 
-/* Only the first and the last chunk read tokens. */
 ls_status ls_partition_feed_tokens(ls_partition *partition, const ls_chunk *chunk, const ls_partition_feed *feed,
                                    size_t begin, size_t end) {
     if (!chunk->has_embedding && !chunk->has_head) return LS_OK;

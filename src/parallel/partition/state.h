@@ -188,7 +188,8 @@ void ls_partition_lay_input(ls_partition *partition, ls_arena *arena);
 ls_status ls_partition_fill_rope(ls_partition *partition);
 /* Copies tokens to the device. `targets` may be NULL. */
 ls_status ls_partition_set_tokens(ls_partition *partition, const int32_t *ids, const int32_t *targets);
-/* Reads sequences begin … end − 1 of the batch if the chunk needs them: only the first and the last chunk do. */
+/* Reads sequences or images begin … end − 1 of the batch if the chunk is the first or the last. Other chunks, and a
+ * device that skips operations, read nothing. */
 ls_status ls_partition_feed_tokens(ls_partition *partition, const ls_chunk *chunk, const ls_partition_feed *feed,
                                    size_t begin, size_t end);
 /* A pass begins: images that an earlier pass of the step copied are copied again; prefetched ones are used. */

@@ -1,4 +1,4 @@
-/* price.c: the operations of a device, as prices. */
+/* price.c: the operations of a device, as prices: each computes nothing and adds its predicted seconds. */
 #include "plan/native/price.h"
 
 #include <stddef.h>
@@ -61,6 +61,7 @@ static double end_seconds(const ls_native_rates *r, const ls_gemm *g) {
     return seconds + ls_native_pass_seconds(r, gated ? LS_PASS_GATED_BACK : LS_PASS_GELU_BACK, is_16, elems);
 }
 
+/* A matmul with a side as wide as the vocabulary counts as LS_PRICE_ENDS. */
 static ls_status price_gemm(ls_device *device, const ls_gemm *g) {
     ls_price *p = price_of(device);
     size_t wide = g->form == LS_GEMM_NT ? g->n : g->form == LS_GEMM_NN ? g->k : g->m;

@@ -117,6 +117,8 @@ static ls_status read_between(const source_row *r, ls_link *between) {
     return LS_OK;
 }
 
+/* Reads chip and links. An unknown chip or link rejects the row, with its reason, and is no error; a malformed rate is
+ * one. */
 static ls_status read_cluster(const source_row *r, ls_row *row) {
     ls_site *site = &row->task.cluster.site[0];
     const char *inside = text(r, "link_inside");

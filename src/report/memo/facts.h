@@ -58,7 +58,8 @@ typedef struct ls_memo_facts {
     ls_memo_pipe pipe;
 } ls_memo_facts;
 
-/* Computes all facts from facts->answer, which the caller sets and which must outlive them. */
+/* Computes the other facts from answer, task, request, found, tokens and price, which the caller sets; what they point
+ * to must outlive the facts. LS_ERR_INPUT if no layout fits or comes close. */
 ls_status ls_memo_facts_find(ls_memo_facts *facts);
 /* Parts of it: flow (traffic.c) and pipe (pipe.c). */
 void ls_memo_flows_find(ls_memo_facts *facts);

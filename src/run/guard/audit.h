@@ -53,7 +53,8 @@ void ls_audit_close(ls_audit *audit);
 int ls_audit_group(const ls_audit *audit, const ls_layout *layout, int row, int i);
 /* Call before a pass over the batch. */
 void ls_audit_begin(ls_audit *audit, ls_partition *partition);
-/* Call for each group gradient that this worker computes in the step. */
+/* Hashes the leaf if its group is audited in this step; else does nothing. Neither compares nor keeps it. Call for each
+ * group gradient that this worker computes. */
 ls_status ls_audit_leaf(ls_audit *audit, ls_partition *partition, const ls_param *param, bool is_lookup, int group,
                         const float *leaf);
 

@@ -21,7 +21,8 @@ ls_status ls_resize_ask(const char *run, int workers, char text[LS_RESIZE_TEXT_M
 
 /* Reads and removes the request; false if there is none. *workers is −1 if it is not a number of workers. */
 bool ls_resize_take(const char *run, int *workers);
-/* Answers it. `text` goes on after the name of the run, or after "no: ". */
+/* Answers it with `text`, one line shorter than LS_RESIZE_TEXT_MAX that goes on after the name of the run, or after
+ * "no: ". An answer that cannot be written is only logged. */
 void ls_resize_answer(const char *run, int workers, bool is_accepted, const char *text);
 
 #endif

@@ -202,7 +202,8 @@ static void add_to_unit_keys(const ls_attention *a, const unit_backward *space) 
     }
 }
 
-/* Continues dq of the block of queries with the block of keys; blocks ascend from the first of the sequence. */
+/* Adds the block of keys to dq of the block of queries; the first block of keys of the sequence sets dq. Call with
+ * ascending blocks. */
 static void add_to_unit_queries(const ls_attention *a, const unit_backward *space) {
     size_t across = up(a->head_size, UNIT_A), keys = up(space->all_keys, UNIT_K),
            kept = up(space->keys, UNIT_B) * UNIT_B;

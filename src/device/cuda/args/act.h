@@ -17,7 +17,8 @@ enum { LS_CUDA_TABLE_THREADS = 512, LS_CUDA_TABLE_BLOCKS = 3, LS_CUDA_TABLE_MORE
 /* y of x; backward y is dx, from dy and x. */
 typedef struct ls_cuda_act {
     ls_cuda_flat flat;
-    int fn, act;
+    int fn;  /* ls_act_fn */
+    int act; /* ls_dtype of x, y and dy */
     void *y;
     const void *dy, *x;
 } ls_cuda_act;
