@@ -295,11 +295,11 @@ setup:
 	@tools/setup build
 
 # The build uses all cores unless the caller gave -j.
-JOBS = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 1))
+JOBS_FLAG = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 1))
 
 $(STARTED):
 	@tools/setup $(patsubst $@:%,%,$(filter $@:%,$(TWO_STEPS)))
-	@$(MAKE) $(JOBS) $(SETTINGS) $@-run
+	@$(MAKE) $(JOBS_FLAG) $(SETTINGS) $@-run
 fuzz: SETTINGS = BUILD=build-fuzz CC=clang SANITIZE=fuzzer-no-link,address,undefined OPT='-O1 -g1'
 
 demo-run: all
