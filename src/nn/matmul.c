@@ -113,8 +113,8 @@ ls_status ls_nn_logits(const ls_nn *nn, void *y, const void *x, const ls_param *
 static ls_status project_pieces(const ls_nn *nn, void *y, const void *x, size_t x_stride, const ls_param *w,
                                 const ls_param *bias, int pieces) {
     size_t bounds[LS_GEMM_SLICES_MAX + 1];
-    int own = pieces / nn->tp_size, first = own * nn->tp_index;
-    bool alone = nn->tp_size == 1;
+    int own = pieces / nn->tp.size, first = own * nn->tp.index;
+    bool alone = nn->tp.size == 1;
     ls_gemm call = product_of(nn, LS_GEMM_NN);
     assert(w->split && pieces <= LS_GEMM_SLICES_MAX);
     for (int i = 0; i <= own; i++) bounds[i] = ls_param_slice_row(w, pieces, first + i) - w->first_row;
@@ -177,28 +177,28 @@ ls_status ls_nn_grad_end(const ls_nn *nn, const ls_param *param, const ls_grad *
                          size_t elems) {
     const ls_policy *policy = &nn->policy;
     float *leaf = grad->slot[step->at];
-    bool ends = nn->leaves && step->ends;
+    bool ends = nn->grads.leaves && step->ends;
     if (policy->accumulate != LS_F32)
         LS_TRY(nn->ops->round(nn->device, &(ls_round_call){leaf, leaf, policy->accumulate, elems}));
-    if (ends && nn->absent && nn->absent[step->group])
+    if (ends && nn->grads.absent && nn->grads.absent[step->group])
         LS_TRY(nn->ops->set(nn->device, &(ls_set_call){leaf, -0.0F, elems}));
     if (ends && policy->reduce != LS_F32)
         LS_TRY(nn->ops->round(nn->device, &(ls_round_call){leaf, leaf, policy->reduce, elems}));
     if (ends) ls_fault_at(nn->device, LS_FAULT_LEAF, param->name, -1, leaf, elems, sizeof *leaf);
-    if (ends && nn->watch.leaf)
-        LS_TRY(nn->watch.leaf(nn->watch.ctx, param, grad == &param->lookup, step->group, leaf, elems));
+    if (ends && nn->grads.watch.leaf)
+        LS_TRY(nn->grads.watch.leaf(nn->grads.watch.ctx, param, grad == &param->lookup, step->group, leaf, elems));
     return ls_nn_grad_join(nn, grad, step->at, step->joins, elems);
 }
 
 static ls_status matrix_step(const ls_nn *nn, const ls_param *w, const ls_grad_step *step, ls_gemm call) {
     const ls_grad *grad = &w->grad;
     size_t tokens[LS_GRAD_GROUPS_MAX + 1];
-    for (int i = 0; i <= step->groups; i++) tokens[i] = step->bounds[i] * nn->T;
+    for (int i = 0; i <= step->groups; i++) tokens[i] = step->bounds[i] * nn->rows.T;
     call.k = tokens[step->groups];
     call.slices = step->groups;
     call.bounds = tokens;
-    call.period = nn->T;
-    if (nn->leaves || step->accumulate) {
+    call.period = nn->rows.T;
+    if (nn->grads.leaves || step->accumulate) {
         call.accumulate = step->accumulate;
         call.c = grad->slot[step->at];
         LS_TRY(nn->ops->gemm(nn->device, &call));
@@ -213,14 +213,14 @@ static ls_status matrix_step(const ls_nn *nn, const ls_param *w, const ls_grad_s
 
 ls_status ls_nn_grad_matrix(const ls_nn *nn, const ls_param *w, const void *a, size_t m, size_t a_stride, const void *b,
                             size_t n) {
-    for (int i = 0; i < nn->nsteps; i++) {
-        const ls_grad_step *step = &nn->steps[i];
+    for (int i = 0; i < nn->grads.nsteps; i++) {
+        const ls_grad_step *step = &nn->grads.steps[i];
         ls_gemm call = product_of(nn, LS_GEMM_TN);
         call.m = m;
         call.n = n;
-        call.a = ls_nn_from(nn, a, step->first * nn->T * a_stride);
+        call.a = ls_nn_from(nn, a, step->first * nn->rows.T * a_stride);
         call.lda = a_stride;
-        call.b = ls_nn_from(nn, b, step->first * nn->T * n);
+        call.b = ls_nn_from(nn, b, step->first * nn->rows.T * n);
         call.ldb = n;
         call.ldc = n;
         LS_TRY(matrix_step(nn, w, step, call));
@@ -229,7 +229,7 @@ ls_status ls_nn_grad_matrix(const ls_nn *nn, const ls_param *w, const void *a, s
 }
 
 ls_token_groups ls_nn_groups(const ls_nn *nn, const ls_grad_step *step) {
-    return (ls_token_groups){.T = nn->T,
+    return (ls_token_groups){.T = nn->rows.T,
                              .slices = nn->S,
                              .groups = step->groups,
                              .bounds = step->bounds,
@@ -241,11 +241,11 @@ ls_token_groups ls_nn_groups(const ls_nn *nn, const ls_grad_step *step) {
 
 ls_status ls_nn_grad_bias(const ls_nn *nn, ls_param *bias, const void *dy) {
     size_t n = bias->local_rows;
-    for (int i = 0; i < nn->nsteps; i++) {
-        const ls_grad_step *step = &nn->steps[i];
+    for (int i = 0; i < nn->grads.nsteps; i++) {
+        const ls_grad_step *step = &nn->grads.steps[i];
         ls_token_groups groups = ls_nn_groups(nn, step);
         LS_TRY(nn->ops->bias_grad(nn->device, &(ls_bias_grad_call){bias->grad.slot[step->at],
-                                                                   ls_nn_from(nn, dy, step->first * nn->T * n),
+                                                                   ls_nn_from(nn, dy, step->first * nn->rows.T * n),
                                                                    nn->policy.act, n, n, &groups}));
         LS_TRY(ls_nn_grad_end(nn, bias, &bias->grad, step, ls_grad_rows_elems(ls_nn_grad_rows(nn, bias))));
     }
@@ -263,8 +263,9 @@ static void stream_sums_of(const ls_nn *nn, const ls_param *param, const ls_grad
     sums->groups = ls_nn_groups(nn, step);
     sums->rows = ls_nn_grad_rows(nn, param);
     if (sums->rows.count == sums->rows.all) return;
-    for (int i = 0; i <= nn->slices; i++) sums->tokens[i] = ls_slice_begin(nn->T, nn->S, nn->slice0 + i) - nn->token0;
-    sums->groups.T = nn->stream_T;
+    for (int i = 0; i <= nn->slices; i++)
+        sums->tokens[i] = ls_slice_begin(nn->rows.T, nn->S, nn->slice0 + i) - nn->rows.token0;
+    sums->groups.T = nn->rows.stream_T;
     sums->groups.slices = nn->slices;
     sums->groups.tokens = sums->tokens;
 }
@@ -276,13 +277,14 @@ static float *first_sum(const ls_param *param, const ls_grad_step *step, const s
 
 ls_status ls_nn_grad_stream_bias(const ls_nn *nn, ls_param *bias, const void *dy) {
     size_t n = bias->rows;
-    for (int i = 0; i < nn->nsteps; i++) {
-        const ls_grad_step *step = &nn->steps[i];
+    for (int i = 0; i < nn->grads.nsteps; i++) {
+        const ls_grad_step *step = &nn->grads.steps[i];
         stream_sums sums;
         stream_sums_of(nn, bias, step, &sums);
-        LS_TRY(nn->ops->bias_grad(nn->device, &(ls_bias_grad_call){first_sum(bias, step, &sums),
-                                                                   ls_nn_from(nn, dy, step->first * nn->stream_T * n),
-                                                                   nn->policy.act, n, n, &sums.groups}));
+        LS_TRY(
+            nn->ops->bias_grad(nn->device, &(ls_bias_grad_call){first_sum(bias, step, &sums),
+                                                                ls_nn_from(nn, dy, step->first * nn->rows.stream_T * n),
+                                                                nn->policy.act, n, n, &sums.groups}));
         LS_TRY(ls_nn_grad_end(nn, bias, &bias->grad, step, ls_grad_rows_elems(sums.rows)));
     }
     return LS_OK;
@@ -319,13 +321,13 @@ ls_status ls_nn_norm(const ls_nn *nn, void *y, float *stats, const float *x, con
 
 ls_status ls_nn_norm_params(const ls_nn *nn, const void *dy, float *stats, const float *x, ls_param *w, ls_param *b) {
     size_t C = nn->shape->C;
-    for (int i = 0; i < nn->nsteps; i++) {
-        const ls_grad_step *step = &nn->steps[i];
-        size_t first = step->first * nn->stream_T;
+    for (int i = 0; i < nn->grads.nsteps; i++) {
+        const ls_grad_step *step = &nn->grads.steps[i];
+        size_t first = step->first * nn->rows.stream_T;
         stream_sums sums;
         stream_sums_of(nn, w, step, &sums);
         ls_norm_call call = norm_call(nn, x + first * C, stats, w);
-        call.rows = (step->end - step->first) * nn->stream_T;
+        call.rows = (step->end - step->first) * nn->rows.stream_T;
         call.dy = ls_nn_from(nn, dy, first * C);
         call.dy_stride = C;
         call.mean += first;
@@ -345,15 +347,15 @@ static ls_status norm_backward_step(const ls_nn *nn, const ls_grad_step *step, l
                                     const ls_nn_norm_more *more) {
     ls_param *const params[] = {w, more->b, more->bias};
     float **const grads[] = {&call.dw, &call.db, &call.dx_sums};
-    size_t first = step->first * nn->stream_T, at = first * call.C;
+    size_t first = step->first * nn->rows.stream_T, at = first * call.C;
     stream_sums sums;
     stream_sums_of(nn, w, step, &sums);
-    call.rows = (step->end - step->first) * nn->stream_T;
+    call.rows = (step->end - step->first) * nn->rows.stream_T;
     call.x += at;
     call.mean += first;
     call.rstd += first;
     call.dx += at;
-    call.drop.first += step->first * nn->T;
+    call.drop.first += step->first * nn->rows.T;
     call.dy = ls_nn_from(nn, call.dy, at);
     if (call.branch) call.branch = ls_nn_from(nn, call.branch, at), call.sum += at;
     if (call.dx_copy) call.dx_copy = ls_nn_at(nn, call.dx_copy, at);
@@ -383,6 +385,6 @@ ls_status ls_nn_norm_backward(const ls_nn *nn, float *dx, const void *dy, float 
     if (!more->params) return nn->ops->norm_backward(nn->device, &call);
     call.branch = more->branch;
     call.sum = more->sum;
-    for (int i = 0; i < nn->nsteps; i++) LS_TRY(norm_backward_step(nn, &nn->steps[i], call, w, more));
+    for (int i = 0; i < nn->grads.nsteps; i++) LS_TRY(norm_backward_step(nn, &nn->grads.steps[i], call, w, more));
     return LS_OK;
 }

@@ -89,6 +89,55 @@ typedef struct ls_norm_sync {
     const int *bounds; /* by DP rank: its first group; host */
 } ls_norm_sync;
 
+/* How batch norm takes its statistics. Set once, but `sync`, which follows the step. */
+typedef struct ls_nn_batch_norm {
+    size_t ghost; /* images whose statistics are taken together */
+    bool infers;  /* running statistics are used instead */
+    ls_norm_sync sync;
+} ls_nn_batch_norm;
+
+/* The TP group of this worker and how it divides the residual stream. Set once. */
+typedef struct ls_nn_tp {
+    ls_comm *comm; /* NULL: this worker alone, or nothing is moved because the work is only priced */
+    int size, index;
+    bool sequence_parallel;
+    bool crosses_at_once; /* with it: rows of all sequences are moved by one collective, not one for each */
+} ls_nn_tp;
+
+/* Cosines and sines of RoPE, in the device's memory; the partition owns them. */
+typedef struct ls_nn_rope {
+    const float *cos, *sin; /* [ls_shape_rope_tables()][elems]: positions × half of the head size */
+    size_t elems;
+} ls_nn_rope;
+
+/* The rows of a micro-batch; ls_nn_set_rows() and generation set them. */
+typedef struct ls_micro_rows {
+    size_t B, T, first;
+    size_t token0, stream_T; /* of a sequence: tokens token0 … token0 + stream_T − 1 are in the stream here */
+} ls_micro_rows;
+
+/* What a micro-batch reads: memory of the device. */
+typedef struct ls_nn_input {
+    const int32_t *ids, *targets; /* one for each row */
+    const float *images;          /* of image models, in the place of ids: [B][height][width][channels] */
+} ls_nn_input;
+
+/* How backward sums the gradients of a micro-batch into groups. */
+typedef struct ls_nn_grads {
+    float loss_scale;          /* the power of two with which backward starts */
+    const ls_grad_step *steps; /* of this micro-batch */
+    int nsteps;
+    bool leaves;        /* steps end with groups */
+    const bool *absent; /* host, by group: its gradients count as absent; NULL: none does */
+    ls_leaf_watch watch;
+} ls_nn_grads;
+
+/* Counters of gradients of activations that are rounded to 16 bits. */
+typedef struct ls_nn_rounded {
+    int64_t *counts; /* NULL: nothing is counted */
+    int64_t *elems;  /* host: how many were rounded */
+} ls_nn_rounded;
+
 /* The seam between two blocks that run one after the other: the first may do what the second begins with, in one pass
  * over memory with its own end (ls_block_kind.fuses). The executor says so for each run of a block. */
 typedef struct ls_fusion {
@@ -96,6 +145,8 @@ typedef struct ls_fusion {
     bool start_is_done;    /* the block before has done the start of this one */
 } ls_fusion;
 
+/* The context of the layers. The partition fills it in when it is made; `rows`, `input`, `grads`, `made`, `dropout` and
+ * `fusion` change with the micro-batch. Layers only read it. */
 typedef struct ls_nn {
     ls_policy policy;
     ls_device *device;
@@ -104,32 +155,16 @@ typedef struct ls_nn {
     int S;              /* slices of all workers */
     int slice0, slices; /* this worker's */
     ls_widths own;
-    ls_comm *tp; /* the TP group; NULL: this worker alone, or nothing is moved because the work is only priced */
-    int tp_size, tp_index;
-    bool sequence_parallel;
-    bool crosses_at_once;             /* with it: rows of all sequences are moved by one collective, not one for each */
-    bool keeps_act;                   /* what the MLP's activation gives is saved, not made again in backward */
-    size_t loss_chunk;                /* sequences whose logits are in memory at once; 0: those of a micro-batch */
-    const float *rope_cos, *rope_sin; /* [ls_shape_rope_tables()][rope_elems]: positions × half of the head size */
-    size_t rope_elems;
-
-    size_t ghost; /* images whose statistics batch norm takes together */
-    bool infers;  /* running statistics are used instead */
-    ls_norm_sync sync;
-
-    size_t B, T, first;
-    size_t token0, stream_T;      /* of a sequence: tokens token0 … token0 + stream_T − 1 are in the stream here */
-    const int32_t *ids, *targets; /* one for each row, memory of the device */
-    const float *images;          /* of image models, in the place of ids: [B][height][width][channels] */
-    float loss_scale;             /* the power of two with which backward starts */
-    const ls_grad_step *steps;    /* of this micro-batch */
-    int nsteps;
-    bool leaves;        /* steps end with groups */
-    const bool *absent; /* host, by group: its gradients count as absent; NULL: none does */
-    ls_leaf_watch watch;
+    ls_nn_tp tp;
+    bool keeps_act;    /* what the MLP's activation gives is saved, not made again in backward */
+    size_t loss_chunk; /* sequences whose logits are in memory at once; 0: those of a micro-batch */
+    ls_nn_rope rope;
+    ls_nn_batch_norm batch_norm;
+    ls_micro_rows rows;
+    ls_nn_input input;
+    ls_nn_grads grads;
     ls_made_watch made;
-    int64_t *act_counts; /* gradients of activations that are rounded are counted; NULL: they are not */
-    int64_t *act_elems;  /* host: how many of them */
+    ls_nn_rounded rounded;
     ls_dropout dropout;
     ls_scratch scratch;
     ls_fusion fusion;
@@ -141,8 +176,8 @@ void ls_nn_take_slices(ls_nn *nn, int S, int first, int count);
 void ls_nn_set_rows(ls_nn *nn, size_t B, size_t T);
 
 /* Return the rows of the micro-batch, and those that this worker has in the residual stream. */
-static inline size_t ls_nn_rows(const ls_nn *nn) { return nn->B * nn->T; }
-static inline size_t ls_nn_stream_rows(const ls_nn *nn) { return nn->B * nn->stream_T; }
+static inline size_t ls_nn_rows(const ls_nn *nn) { return nn->rows.B * nn->rows.T; }
+static inline size_t ls_nn_stream_rows(const ls_nn *nn) { return nn->rows.B * nn->rows.stream_T; }
 
 /* Takes memory for rows × columns elements of type act from the arena. */
 void *ls_nn_take(const ls_nn *nn, ls_arena *arena, const char *kind, size_t rows, size_t columns);
@@ -173,7 +208,7 @@ ls_status ls_nn_gather(const ls_nn *nn, const void *stream, ls_dtype dtype, void
 /* Returns where a layer writes its fp32 part of a sum over the TP group, for all rows: `stream`, the memory of the
  * result, or scratch if the result has another type or fewer rows. */
 static inline float *ls_nn_partial(const ls_nn *nn, void *stream, ls_dtype dtype) {
-    return nn->sequence_parallel || dtype != LS_F32 ? nn->scratch.rows : stream;
+    return nn->tp.sequence_parallel || dtype != LS_F32 ? nn->scratch.rows : stream;
 }
 /* Adds the parts of the TP group in the order of slices, then the bias (or NULL), and rounds the result: from
  * ls_nn_partial() to `stream`. */
@@ -226,7 +261,7 @@ ls_status ls_nn_project_back(const ls_nn *nn, float *dx, const float *dy, const 
 
 /* Returns the rows of the parameter's gradient that this worker computes. */
 static inline ls_grad_rows ls_nn_grad_rows(const ls_nn *nn, const ls_param *param) {
-    return ls_param_grad_rows(param, nn->S, nn->slice0, nn->slices, nn->sequence_parallel);
+    return ls_param_grad_rows(param, nn->S, nn->slice0, nn->slices, nn->tp.sequence_parallel);
 }
 
 /* Returns the tokens of a step as sums over tokens take them. With hgmma their chains are cut into blocks of this

@@ -26,18 +26,18 @@ void ls_nn_take_slices(ls_nn *nn, int S, int first, int count) {
     size_t grain = shape->vocabulary_grain ? shape->vocabulary_grain : 1;
     own.logits = (own.vocabulary + grain - 1) / grain * grain;
     nn->own = own;
-    nn->tp_size = S / count;
-    nn->tp_index = first / count;
+    nn->tp.size = S / count;
+    nn->tp.index = first / count;
 }
 
-static size_t token_of(const ls_nn *nn, int t) { return ls_slice_begin(nn->T, nn->tp_size, t); }
+static size_t token_of(const ls_nn *nn, int t) { return ls_slice_begin(nn->rows.T, nn->tp.size, t); }
 
 void ls_nn_set_rows(ls_nn *nn, size_t B, size_t T) {
-    nn->B = B;
-    nn->T = T;
-    nn->first = 0;
-    nn->token0 = nn->sequence_parallel ? token_of(nn, nn->tp_index) : 0;
-    nn->stream_T = nn->sequence_parallel ? token_of(nn, nn->tp_index + 1) - nn->token0 : T;
+    nn->rows.B = B;
+    nn->rows.T = T;
+    nn->rows.first = 0;
+    nn->rows.token0 = nn->tp.sequence_parallel ? token_of(nn, nn->tp.index) : 0;
+    nn->rows.stream_T = nn->tp.sequence_parallel ? token_of(nn, nn->tp.index + 1) - nn->rows.token0 : T;
 }
 
 void *ls_nn_take(const ls_nn *nn, ls_arena *arena, const char *kind, size_t rows, size_t columns) {
@@ -45,15 +45,16 @@ void *ls_nn_take(const ls_nn *nn, ls_arena *arena, const char *kind, size_t rows
 }
 
 void *ls_nn_take_cross(const ls_nn *nn, ls_arena *arena) {
-    if (!nn->sequence_parallel || !nn->crosses_at_once) return NULL;
+    if (!nn->tp.sequence_parallel || !nn->tp.crosses_at_once) return NULL;
     return ls_arena_take_array(arena, "scratch", ls_nn_rows(nn), nn->shape->C * sizeof(float));
 }
 
 void ls_nn_take_joins(const ls_nn *nn, ls_arena *arena, ls_scratch *scratch) {
-    size_t rows = ls_nn_rows(nn), C = nn->shape->C, share = (rows + (size_t)nn->tp_size - 1) / (size_t)nn->tp_size;
-    size_t most = ls_nn_stream_rows(nn) > share && nn->sequence_parallel ? ls_nn_stream_rows(nn) : share;
-    bool rounds = nn->tp_size > 1 && ls_policy_is_16(&nn->policy);
-    if (nn->sequence_parallel || rounds) scratch->rows = ls_arena_take_array(arena, "scratch", rows, C * sizeof(float));
+    size_t rows = ls_nn_rows(nn), C = nn->shape->C, share = (rows + (size_t)nn->tp.size - 1) / (size_t)nn->tp.size;
+    size_t most = ls_nn_stream_rows(nn) > share && nn->tp.sequence_parallel ? ls_nn_stream_rows(nn) : share;
+    bool rounds = nn->tp.size > 1 && ls_policy_is_16(&nn->policy);
+    if (nn->tp.sequence_parallel || rounds)
+        scratch->rows = ls_arena_take_array(arena, "scratch", rows, C * sizeof(float));
     if (rounds) scratch->joined = ls_arena_take_array(arena, "scratch", most, C * sizeof(float));
     scratch->cross = ls_nn_take_cross(nn, arena);
 }
@@ -75,22 +76,23 @@ static size_t cross_bytes(const ls_nn *nn, int t, size_t row) { return (token_of
 /* Reorders rows of `row` bytes: from worker by worker, as a collective moves them, to sequence by sequence (to_rows),
  * or back. */
 static ls_status turn_rows(const ls_nn *nn, char *rows, size_t row, bool to_rows) {
-    for (int t = 0; t < nn->tp_size; t++) {
-        char *apart = (char *)nn->scratch.cross + nn->B * token_of(nn, t) * row, *at = rows + token_of(nn, t) * row;
-        size_t bytes = cross_bytes(nn, t, row), all = nn->T * row;
-        ls_copy_rows_call call = to_rows ? (ls_copy_rows_call){at, all, apart, bytes, nn->B, bytes}
-                                         : (ls_copy_rows_call){apart, bytes, at, all, nn->B, bytes};
+    for (int t = 0; t < nn->tp.size; t++) {
+        char *apart = (char *)nn->scratch.cross + nn->rows.B * token_of(nn, t) * row,
+             *at = rows + token_of(nn, t) * row;
+        size_t bytes = cross_bytes(nn, t, row), all = nn->rows.T * row;
+        ls_copy_rows_call call = to_rows ? (ls_copy_rows_call){at, all, apart, bytes, nn->rows.B, bytes}
+                                         : (ls_copy_rows_call){apart, bytes, at, all, nn->rows.B, bytes};
         LS_TRY(nn->ops->copy_rows(nn->device, &call));
     }
     return LS_OK;
 }
 
-static bool is_one_crossing(const ls_nn *nn) { return nn->crosses_at_once && nn->B > 1; }
+static bool is_one_crossing(const ls_nn *nn) { return nn->tp.crosses_at_once && nn->rows.B > 1; }
 
 static ls_status gather_at_once(const ls_nn *nn, const void *stream, size_t row, void *space) {
     size_t bytes[LS_SLICES_MAX];
-    for (int t = 0; t < nn->tp_size; t++) bytes[t] = nn->B * cross_bytes(nn, t, row);
-    LS_TRY(ls_tensor_all_gather(nn->device, nn->tp, stream, nn->scratch.cross, bytes));
+    for (int t = 0; t < nn->tp.size; t++) bytes[t] = nn->rows.B * cross_bytes(nn, t, row);
+    LS_TRY(ls_tensor_all_gather(nn->device, nn->tp.comm, stream, nn->scratch.cross, bytes));
     return turn_rows(nn, space, row, true);
 }
 
@@ -98,16 +100,17 @@ ls_status ls_nn_gather(const ls_nn *nn, const void *stream, ls_dtype dtype, void
     size_t bytes[LS_SLICES_MAX], row = nn->shape->C * ls_dtype_bytes(dtype);
     ls_request *requests[SEQUENCES_AT_ONCE];
     *all = stream;
-    if (!nn->sequence_parallel) return LS_OK;
+    if (!nn->tp.sequence_parallel) return LS_OK;
     *all = space;
-    if (!nn->tp) return LS_OK;
+    if (!nn->tp.comm) return LS_OK;
     if (is_one_crossing(nn)) return gather_at_once(nn, stream, row, space);
-    for (int t = 0; t < nn->tp_size; t++) bytes[t] = cross_bytes(nn, t, row);
-    for (size_t b = 0; b < nn->B;) {
+    for (int t = 0; t < nn->tp.size; t++) bytes[t] = cross_bytes(nn, t, row);
+    for (size_t b = 0; b < nn->rows.B;) {
         int count = 0;
-        for (; count < SEQUENCES_AT_ONCE && b < nn->B; b++, count++)
-            LS_TRY(ls_tensor_all_gather_start(nn->device, nn->tp, (const char *)stream + b * nn->stream_T * row,
-                                              (char *)space + b * nn->T * row, bytes, &requests[count]));
+        for (; count < SEQUENCES_AT_ONCE && b < nn->rows.B; b++, count++)
+            LS_TRY(ls_tensor_all_gather_start(nn->device, nn->tp.comm,
+                                              (const char *)stream + b * nn->rows.stream_T * row,
+                                              (char *)space + b * nn->rows.T * row, bytes, &requests[count]));
         LS_TRY(finish(requests, count));
     }
     return LS_OK;
@@ -116,23 +119,24 @@ ls_status ls_nn_gather(const ls_nn *nn, const void *stream, ls_dtype dtype, void
 static ls_status scatter_at_once(const ls_nn *nn, float *rows, float *stream) {
     size_t shards[LS_SLICES_MAX + 1], C = nn->shape->C;
     const void *part = nn->scratch.cross;
-    for (int t = 0; t <= nn->tp_size; t++) shards[t] = nn->B * token_of(nn, t) * C;
+    for (int t = 0; t <= nn->tp.size; t++) shards[t] = nn->rows.B * token_of(nn, t) * C;
     LS_TRY(turn_rows(nn, (char *)rows, C * sizeof(float), false));
-    return ls_tensor_reduce_scatter(nn->device, nn->tp, NULL, LS_F32, &part, stream, shards, ls_nn_rows(nn) * C);
+    return ls_tensor_reduce_scatter(nn->device, nn->tp.comm, NULL, LS_F32, &part, stream, shards, ls_nn_rows(nn) * C);
 }
 
 static ls_status scatter(const ls_nn *nn, float *rows, float *stream) {
     size_t shards[LS_SLICES_MAX + 1], C = nn->shape->C;
     ls_request *requests[SEQUENCES_AT_ONCE];
-    if (!nn->tp) return LS_OK;
+    if (!nn->tp.comm) return LS_OK;
     if (is_one_crossing(nn)) return scatter_at_once(nn, rows, stream);
-    for (int t = 0; t <= nn->tp_size; t++) shards[t] = token_of(nn, t) * C;
-    for (size_t b = 0; b < nn->B;) {
+    for (int t = 0; t <= nn->tp.size; t++) shards[t] = token_of(nn, t) * C;
+    for (size_t b = 0; b < nn->rows.B;) {
         int count = 0;
-        for (; count < SEQUENCES_AT_ONCE && b < nn->B; b++, count++) {
-            const void *part = rows + b * nn->T * C;
-            LS_TRY(ls_tensor_reduce_scatter_start(nn->device, nn->tp, NULL, LS_F32, &part,
-                                                  stream + b * nn->stream_T * C, shards, nn->T * C, &requests[count]));
+        for (; count < SEQUENCES_AT_ONCE && b < nn->rows.B; b++, count++) {
+            const void *part = rows + b * nn->rows.T * C;
+            LS_TRY(ls_tensor_reduce_scatter_start(nn->device, nn->tp.comm, NULL, LS_F32, &part,
+                                                  stream + b * nn->rows.stream_T * C, shards, nn->rows.T * C,
+                                                  &requests[count]));
         }
         LS_TRY(finish(requests, count));
     }
@@ -142,16 +146,17 @@ static ls_status scatter(const ls_nn *nn, float *rows, float *stream) {
 /* Reduces to a 16-bit type: each worker adds up some of the rows, rounds them, and sends them to the others. */
 static ls_status join_rounded(const ls_nn *nn, void *stream, ls_dtype dtype, const float *bias) {
     size_t bytes[LS_SLICES_MAX], shards[LS_SLICES_MAX + 1], C = nn->shape->C, rows = ls_nn_rows(nn);
-    size_t row = C * ls_dtype_bytes(dtype), first = ls_slice_begin(rows, nn->tp_size, nn->tp_index);
-    size_t own = ls_slice_begin(rows, nn->tp_size, nn->tp_index + 1) - first;
+    size_t row = C * ls_dtype_bytes(dtype), first = ls_slice_begin(rows, nn->tp.size, nn->tp.index);
+    size_t own = ls_slice_begin(rows, nn->tp.size, nn->tp.index + 1) - first;
     const void *part = nn->scratch.rows;
     char *mine = (char *)stream + first * row;
-    for (int t = 0; t <= nn->tp_size; t++) shards[t] = ls_slice_begin(rows, nn->tp_size, t) * C;
-    for (int t = 0; t < nn->tp_size; t++) bytes[t] = (shards[t + 1] - shards[t]) * ls_dtype_bytes(dtype);
-    if (nn->tp)
-        LS_TRY(ls_tensor_reduce_scatter(nn->device, nn->tp, NULL, LS_F32, &part, nn->scratch.joined, shards, rows * C));
+    for (int t = 0; t <= nn->tp.size; t++) shards[t] = ls_slice_begin(rows, nn->tp.size, t) * C;
+    for (int t = 0; t < nn->tp.size; t++) bytes[t] = (shards[t + 1] - shards[t]) * ls_dtype_bytes(dtype);
+    if (nn->tp.comm)
+        LS_TRY(ls_tensor_reduce_scatter(nn->device, nn->tp.comm, NULL, LS_F32, &part, nn->scratch.joined, shards,
+                                        rows * C));
     LS_TRY(nn->ops->bias_add(nn->device, &(ls_bias_add_call){mine, dtype, C, nn->scratch.joined, C, bias, own, C}));
-    return nn->tp ? ls_tensor_all_gather(nn->device, nn->tp, mine, stream, bytes) : LS_OK;
+    return nn->tp.comm ? ls_tensor_all_gather(nn->device, nn->tp.comm, mine, stream, bytes) : LS_OK;
 }
 
 static ls_status join_scattered(const ls_nn *nn, void *stream, ls_dtype dtype, const float *bias) {
@@ -165,9 +170,9 @@ static ls_status join_scattered(const ls_nn *nn, void *stream, ls_dtype dtype, c
 ls_status ls_nn_join(const ls_nn *nn, void *stream, ls_dtype dtype, const ls_param *bias) {
     size_t C = nn->shape->C, rows = ls_nn_rows(nn);
     const float *b = bias ? bias->w : NULL;
-    if (nn->sequence_parallel) return join_scattered(nn, stream, dtype, b);
+    if (nn->tp.sequence_parallel) return join_scattered(nn, stream, dtype, b);
     if (dtype != LS_F32) return join_rounded(nn, stream, dtype, b);
     const void *part = stream;
-    if (nn->tp) LS_TRY(ls_tensor_all_reduce(nn->device, nn->tp, NULL, LS_F32, &part, stream, rows * C));
+    if (nn->tp.comm) LS_TRY(ls_tensor_all_reduce(nn->device, nn->tp.comm, NULL, LS_F32, &part, stream, rows * C));
     return b ? nn->ops->bias_add(nn->device, &(ls_bias_add_call){stream, LS_F32, C, stream, C, b, rows, C}) : LS_OK;
 }

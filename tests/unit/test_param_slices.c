@@ -25,8 +25,8 @@ static void check_widths(const ls_shape *shape, int S, int tp) {
         int first = S / tp * t;
         ls_nn_take_slices(&nn, S, first, S / tp);
         ls_model_take_slices(model, first, S / tp);
-        assert_int_equal(nn.tp_size, tp);
-        assert_int_equal(nn.tp_index, t);
+        assert_int_equal(nn.tp.size, tp);
+        assert_int_equal(nn.tp.index, t);
         assert_int_equal(nn.own.qkv, ls_model_find(model, "blocks.0.attn.qkv.weight")->local_rows);
         assert_int_equal(nn.own.query, ls_model_find(model, "blocks.0.attn.out.weight")->local_rows);
         assert_int_equal(nn.own.mlp, ls_model_find(model, "blocks.0.mlp.in.weight")->local_rows);
@@ -68,19 +68,19 @@ static void test_rows(void **state) {
         for (size_t T = 4; T < 40; T++) {
             size_t token = 0;
             for (int t = 0; t < tp; t++) {
-                ls_nn nn = {.shape = &shape, .first = 3, .sequence_parallel = true}, whole;
+                ls_nn nn = {.shape = &shape, .rows.first = 3, .tp.sequence_parallel = true}, whole;
                 ls_nn_take_slices(&nn, 4, 4 / tp * t, 4 / tp);
                 whole = nn;
-                whole.sequence_parallel = false;
+                whole.tp.sequence_parallel = false;
                 ls_nn_set_rows(&nn, 3, T);
                 ls_nn_set_rows(&whole, 3, T);
-                assert_int_equal(nn.token0, token);
-                assert_int_equal(nn.token0, (size_t)t * T / (size_t)tp);
+                assert_int_equal(nn.rows.token0, token);
+                assert_int_equal(nn.rows.token0, (size_t)t * T / (size_t)tp);
                 assert_int_equal(ls_nn_rows(&nn), 3 * T);
-                assert_int_equal(ls_nn_stream_rows(&nn), 3 * nn.stream_T);
-                assert_int_equal(whole.token0 + nn.first + whole.first, 0);
+                assert_int_equal(ls_nn_stream_rows(&nn), 3 * nn.rows.stream_T);
+                assert_int_equal(whole.rows.token0 + nn.rows.first + whole.rows.first, 0);
                 assert_int_equal(ls_nn_stream_rows(&whole), 3 * T);
-                token += nn.stream_T;
+                token += nn.rows.stream_T;
             }
             assert_int_equal(token, T);
         }
@@ -145,7 +145,9 @@ static ls_status products(ls_nn *nn, const ls_param *bias, results *out) {
 }
 
 /* The token of the batch that row r of the stream is. */
-static size_t token_of(const ls_nn *nn, size_t r) { return r / nn->stream_T * T + nn->token0 + r % nn->stream_T; }
+static size_t token_of(const ls_nn *nn, size_t r) {
+    return r / nn->rows.stream_T * T + nn->rows.token0 + r % nn->rows.stream_T;
+}
 
 static ls_status cross(ls_nn *nn, results *out) {
     static float room[ROWS * C], stream[ROWS * C];
@@ -154,7 +156,7 @@ static ls_status cross(ls_nn *nn, results *out) {
     float b[C];
     for (size_t i = 0; i < C; i++) b[i] = sample(BIAS, i);
     bias.w = b;
-    for (size_t i = 0; i < ROWS * C; i++) ls_nn_partial(nn, out->joined, LS_F32)[i] = sample((uint32_t)nn->tp_index, i);
+    for (size_t i = 0; i < ROWS * C; i++) ls_nn_partial(nn, out->joined, LS_F32)[i] = sample((uint32_t)nn->tp.index, i);
     LS_TRY(ls_nn_join(nn, out->joined, LS_F32, &bias));
     for (size_t r = 0; r < ls_nn_stream_rows(nn); r++)
         for (size_t i = 0; i < C; i++) stream[r * C + i] = sample(STREAM, token_of(nn, r) * C + i);
@@ -164,7 +166,7 @@ static ls_status cross(ls_nn *nn, results *out) {
 }
 
 static ls_nn nn_of(const row *r, const ls_shape *shape, int t) {
-    ls_nn nn = {.shape = shape, .sequence_parallel = r->sequence_parallel};
+    ls_nn nn = {.shape = shape, .tp.sequence_parallel = r->sequence_parallel};
     ls_nn_take_slices(&nn, S, S / r->tp * t, S / r->tp);
     ls_nn_set_rows(&nn, B, T);
     return nn;
@@ -180,7 +182,7 @@ static ls_status work(ls_world *world, void *arg) {
     ls_nn nn = nn_of(r, &shape, rank);
     LS_TRY(ls_device_open_cpu(1, NULL, NULL, &nn.device));
     nn.ops = nn.device->ops;
-    nn.tp = ls_world_comm(world);
+    nn.tp.comm = ls_world_comm(world);
     nn.scratch.rows = rows;
     ls_status status = cross(&nn, &r->out[rank]);
     ls_device_destroy(nn.device);

@@ -29,7 +29,7 @@ ls_head_slice ls_head_slice_of(const ls_nn *nn, int i) {
 /* Rotates q and k, or their gradients back: one call for each slice, since only its q and k heads are neighbours. */
 static ls_status rotate(const ls_nn *nn, size_t layer, void *qkv, bool back) {
     const ls_shape *shape = nn->shape;
-    size_t table = layer % ls_shape_rope_tables(shape) * nn->rope_elems;
+    size_t table = layer % ls_shape_rope_tables(shape) * nn->rope.elems;
     size_t width = nn->own.qkv;
     for (int i = 0; i < nn->slices; i++) {
         ls_head_slice s = ls_head_slice_of(nn, i);
@@ -38,10 +38,10 @@ static ls_status rotate(const ls_nn *nn, size_t layer, void *qkv, bool back) {
         call.x = call.y = ls_nn_at(nn, qkv, s.q);
         call.x_row_stride = call.y_row_stride = width;
         call.x_head_stride = call.y_head_stride = shape->head_size;
-        call.cos = nn->rope_cos + table;
-        call.sin = nn->rope_sin + table;
-        call.position0 = nn->first;
-        call.period = nn->first > 0 ? shape->T : nn->T;
+        call.cos = nn->rope.cos + table;
+        call.sin = nn->rope.sin + table;
+        call.position0 = nn->rows.first;
+        call.period = nn->rows.first > 0 ? shape->T : nn->rows.T;
         LS_TRY(back ? nn->ops->rope_backward(nn->device, &call) : nn->ops->rope_forward(nn->device, &call));
     }
     return LS_OK;
@@ -60,7 +60,7 @@ static ls_attention_out heads_out(void *at, size_t row_stride, size_t d) {
 static ls_attention_drop drop_of(const ls_block *block, const ls_nn *nn, const ls_head_slice *s) {
     const ls_dropout *dropout = &nn->dropout;
     if (!(dropout->p > 0)) return (ls_attention_drop){.scale = 0};
-    assert(nn->first == 0);
+    assert(nn->rows.first == 0);
     return (ls_attention_drop){
         .key = ls_rng_key_make(dropout->seed, PURPOSE_DROPOUT + (uint32_t)block->layer, dropout->step),
         .threshold = ls_dropout_threshold(dropout->p),
@@ -72,12 +72,13 @@ static ls_attention_drop drop_of(const ls_block *block, const ls_nn *nn, const l
 static void describe(const ls_block *block, const ls_nn *nn, ls_attention parts[LS_SLICES_MAX]) {
     const ls_shape *shape = nn->shape;
     const ls_transformer_saved *saved = block->saved;
-    size_t width = nn->own.qkv, d = shape->head_size, T = nn->first + nn->T;
-    size_t queries = nn->first * width;
+    size_t width = nn->own.qkv, d = shape->head_size, T = nn->rows.first + nn->rows.T;
+    size_t queries = nn->rows.first * width;
     for (int i = 0; i < nn->slices; i++) {
         ls_head_slice s = ls_head_slice_of(nn, i);
         ls_attention *a = &parts[i];
-        *a = (ls_attention){.T = T, .heads = s.heads, .kv_heads = s.kv_heads, .head_size = d, .first_query = nn->first};
+        *a = (ls_attention){
+            .T = T, .heads = s.heads, .kv_heads = s.kv_heads, .head_size = d, .first_query = nn->rows.first};
         a->act = nn->policy.act;
         a->unit = nn->policy.unit;
         a->scale = (float)ls_pow_f64((double)d, -0.5);
@@ -86,26 +87,26 @@ static void describe(const ls_block *block, const ls_nn *nn, ls_attention parts[
         a->k = heads_in(ls_nn_from(nn, saved->qkv, s.k), width, d);
         a->v = heads_in(ls_nn_from(nn, saved->qkv, s.v), width, d);
         a->o = heads_out(ls_nn_at(nn, saved->heads, s.first_head * d), nn->own.query, d);
-        a->m = saved->m + s.first_head * nn->T;
-        a->l = saved->l + s.first_head * nn->T;
-        a->stat_stride = nn->T;
+        a->m = saved->m + s.first_head * nn->rows.T;
+        a->l = saved->l + s.first_head * nn->rows.T;
+        a->stat_stride = nn->rows.T;
     }
 }
 
 static ls_attention_call call_of(const ls_nn *nn, const ls_attention *parts) {
     return (ls_attention_call){.parts = parts,
                                .nparts = nn->slices,
-                               .B = nn->B,
-                               .query_rows = nn->T,
-                               .key_rows = nn->T,
-                               .stat_elems = nn->own.heads * nn->T};
+                               .B = nn->rows.B,
+                               .query_rows = nn->rows.T,
+                               .key_rows = nn->rows.T,
+                               .stat_elems = nn->own.heads * nn->rows.T};
 }
 
 static ls_status forward(ls_block *block, ls_nn *nn, const ls_half *half, const void *norm) {
     const ls_transformer_saved *saved = block->saved;
-    void *rows = ls_nn_at(nn, saved->qkv, nn->first * nn->own.qkv);
+    void *rows = ls_nn_at(nn, saved->qkv, nn->rows.first * nn->own.qkv);
     ls_attention parts[LS_SLICES_MAX];
-    assert(nn->first == 0 || nn->B == 1);
+    assert(nn->rows.first == 0 || nn->rows.B == 1);
     LS_TRY(ls_nn_project(nn, rows, norm, half->in_w, half->in_b));
     if (nn->shape->qk_norm) LS_TRY(ls_qk_norm(block, nn, rows));
     if (ls_layer(nn->shape, (size_t)block->layer).rotates) LS_TRY(rotate(nn, (size_t)block->layer, rows, false));
@@ -124,7 +125,7 @@ static ls_status backward(ls_block *block, ls_nn *nn, const ls_half *half, const
     for (int i = 0; i < nn->slices; i++) {
         ls_head_slice s = ls_head_slice_of(nn, i);
         ls_attention *a = &parts[i];
-        a->dots = half->scratch->dots + s.first_head * nn->T;
+        a->dots = half->scratch->dots + s.first_head * nn->rows.T;
         a->dout = heads_in(ls_nn_from(nn, half->scratch->dheads, s.first_head * d), nn->own.query, d);
         a->dq = heads_out(ls_nn_at(nn, dqkv, s.q), width, d);
         a->dk = heads_out(ls_nn_at(nn, dqkv, s.k), width, d);

@@ -31,14 +31,15 @@ static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared
     embed_state *scratch = state;
     scratch->branch = ls_nn_take_f32(arena, "scratch", ls_nn_stream_rows(nn), nn->shape->C);
     shared->cross = ls_nn_take_cross(nn, arena);
-    if (!nn->sequence_parallel) return;
+    if (!nn->tp.sequence_parallel) return;
     shared->rows = ls_nn_take_f32(arena, "scratch", ls_nn_rows(nn), nn->shape->C);
     if (for_backward) shared->rows2 = ls_nn_take_f32(arena, "scratch", ls_nn_rows(nn), nn->shape->C);
 }
 
 static ls_embed_tokens tokens_of(const ls_nn *nn, size_t row, size_t rows) {
     int32_t first = (int32_t)nn->own.first_id, end = first + (int32_t)nn->own.vocabulary;
-    return (ls_embed_tokens){.ids = nn->ids + row, .id_begin = first, .id_end = end, .rows = rows, .C = nn->shape->C};
+    return (ls_embed_tokens){
+        .ids = nn->input.ids + row, .id_begin = first, .id_end = end, .rows = rows, .C = nn->shape->C};
 }
 
 /* Looks tokens up in a table that workers share: each has the rows of its ids, and other rows are absent, which is what
@@ -54,10 +55,10 @@ static ls_status forward_shared(ls_block *block, ls_nn *nn, float *y) {
     LS_TRY(ls_nn_made(nn, rows, LS_F32, ls_nn_rows(nn) * C));
     LS_TRY(ls_nn_join(nn, y, LS_F32, NULL));
     if (!position) return LS_OK;
-    const float *positions = position->w + (nn->first + nn->token0) * C;
-    for (size_t b = 0; b < nn->B; b++) {
-        float *sequence = y + b * nn->stream_T * C;
-        LS_TRY(nn->ops->add(nn->device, &(ls_add_call){sequence, sequence, positions, LS_F32, nn->stream_T * C}));
+    const float *positions = position->w + (nn->rows.first + nn->rows.token0) * C;
+    for (size_t b = 0; b < nn->rows.B; b++) {
+        float *sequence = y + b * nn->rows.stream_T * C;
+        LS_TRY(nn->ops->add(nn->device, &(ls_add_call){sequence, sequence, positions, LS_F32, nn->rows.stream_T * C}));
     }
     return LS_OK;
 }
@@ -66,14 +67,14 @@ static ls_status forward_alone(ls_block *block, ls_nn *nn, float *y) {
     const ls_param *table = ls_block_param(block, LS_ROLE_TOKENS), *position = ls_block_param(block, LS_ROLE_POSITIONS);
     const float *positions = position ? position->w : NULL;
     ls_embed_tokens tokens = tokens_of(nn, 0, ls_nn_rows(nn));
-    size_t period = nn->first > 0 ? nn->shape->T : nn->T;
+    size_t period = nn->rows.first > 0 ? nn->shape->T : nn->rows.T;
     return nn->ops->embed_forward(nn->device, &(ls_embed_call){y, nn->shape->C, ls_nn_weight(nn, table), nn->policy.act,
-                                                               positions, nn->first, period, &tokens});
+                                                               positions, nn->rows.first, period, &tokens});
 }
 
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     (void)x;
-    LS_TRY(nn->tp_size > 1 ? forward_shared(block, nn, y) : forward_alone(block, nn, y));
+    LS_TRY(nn->tp.size > 1 ? forward_shared(block, nn, y) : forward_alone(block, nn, y));
     return ls_nn_residual(nn, y, NULL, y, LS_F32, 0);
 }
 
@@ -83,11 +84,11 @@ static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
  * is what −0 means (rule 9). */
 static ls_status token_step(const ls_nn *nn, const ls_grad *grad, const ls_grad_step *step, const float *d,
                             const ls_param *table) {
-    size_t row = step->first * nn->T, elems = ls_param_local_elems(table), C = nn->shape->C;
-    ls_embed_tokens tokens = tokens_of(nn, row, (step->end - step->first) * nn->T);
+    size_t row = step->first * nn->rows.T, elems = ls_param_local_elems(table), C = nn->shape->C;
+    ls_embed_tokens tokens = tokens_of(nn, row, (step->end - step->first) * nn->rows.T);
     ls_token_groups groups = ls_nn_groups(nn, step);
     int at = step->at, joins = step->joins;
-    if (!nn->leaves && !step->accumulate && joins > 0) {
+    if (!nn->grads.leaves && !step->accumulate && joins > 0) {
         at--; /* its rows go straight into the subtree they join */
         joins--;
     } else if (!step->accumulate) {
@@ -101,7 +102,7 @@ static ls_status token_step(const ls_nn *nn, const ls_grad *grad, const ls_grad_
 
 static ls_status position_step(const ls_nn *nn, const ls_grad *grad, const ls_grad_step *step, const float *d,
                                const ls_param *table) {
-    size_t C = nn->shape->C, elems = ls_param_elems(table), used = nn->T * C;
+    size_t C = nn->shape->C, elems = ls_param_elems(table), used = nn->rows.T * C;
     ls_token_groups groups = ls_nn_groups(nn, step);
     float *slot = grad->slot[step->at];
     LS_TRY(nn->ops->embed_position_grad(nn->device,
@@ -115,7 +116,7 @@ static ls_status position_step(const ls_nn *nn, const ls_grad *grad, const ls_gr
  * if the whole batch is one step. */
 static ls_status token_rows_alone(const ls_nn *nn, const ls_param *table, const float *d) {
     ls_embed_tokens tokens = tokens_of(nn, 0, ls_nn_rows(nn));
-    ls_token_groups groups = ls_nn_groups(nn, &nn->steps[0]);
+    ls_token_groups groups = ls_nn_groups(nn, &nn->grads.steps[0]);
     return nn->ops->embed_token_grad(nn->device,
                                      &(ls_token_grad_call){table->grad.slot[0], d, nn->shape->C, &tokens, &groups});
 }
@@ -129,10 +130,10 @@ static ls_status weights(ls_block *block, ls_nn *nn, const float *branch) {
         LS_TRY(token_rows_alone(nn, table, dy));
     } else {
         const ls_grad *grad = block->shares_table ? &table->lookup : &table->grad;
-        for (int i = 0; i < nn->nsteps; i++) LS_TRY(token_step(nn, grad, &nn->steps[i], dy, table));
+        for (int i = 0; i < nn->grads.nsteps; i++) LS_TRY(token_step(nn, grad, &nn->grads.steps[i], dy, table));
     }
-    for (int i = 0; position && i < nn->nsteps; i++)
-        LS_TRY(position_step(nn, &position->grad, &nn->steps[i], dy, position));
+    for (int i = 0; position && i < nn->grads.nsteps; i++)
+        LS_TRY(position_step(nn, &position->grad, &nn->grads.steps[i], dy, position));
     return LS_OK;
 }
 

@@ -22,7 +22,7 @@ static void declare(ls_block *block, const ls_shape *shape) {
 
 /* Returns how many sequences have their logits in memory at once. */
 static size_t chunk_of(const ls_nn *nn) {
-    return nn->loss_chunk > 0 && nn->loss_chunk < nn->B ? nn->loss_chunk : nn->B;
+    return nn->loss_chunk > 0 && nn->loss_chunk < nn->rows.B ? nn->loss_chunk : nn->rows.B;
 }
 
 typedef struct head_scratch {
@@ -38,7 +38,7 @@ static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared
                           ls_arena *arena) {
     (void)block;
     head_scratch *scratch = state;
-    size_t rows = ls_nn_rows(nn), stream = ls_nn_stream_rows(nn), C = nn->shape->C, chunk = chunk_of(nn) * nn->T;
+    size_t rows = ls_nn_rows(nn), stream = ls_nn_stream_rows(nn), C = nn->shape->C, chunk = chunk_of(nn) * nn->rows.T;
     scratch->stats = ls_nn_take_f32(arena, "scratch", stream, 2);
     scratch->norm = ls_nn_take(nn, arena, "scratch", stream, C);
     bool are_wide = ls_nn_logits_dtype(nn) == LS_F32;
@@ -46,10 +46,10 @@ static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared
                               : ls_nn_take(nn, arena, "logits", chunk, nn->own.logits);
     shared->loss = ls_nn_take_f32(arena, "scratch", rows, 1);
     ls_nn_take_joins(nn, arena, shared);
-    if (nn->sequence_parallel) shared->rows2 = ls_nn_take(nn, arena, "scratch", rows, C);
+    if (nn->tp.sequence_parallel) shared->rows2 = ls_nn_take(nn, arena, "scratch", rows, C);
     if (for_backward) scratch->dnorm = ls_nn_take(nn, arena, "scratch", stream, C);
-    if (nn->tp_size == 1) return;
-    int parts = nn->S > 2 * nn->tp_size ? nn->S : 2 * nn->tp_size;
+    if (nn->tp.size == 1) return;
+    int parts = nn->S > 2 * nn->tp.size ? nn->S : 2 * nn->tp.size;
     scratch->row_max = ls_nn_take_f32(arena, "scratch", chunk, 1);
     scratch->row_sum = ls_nn_take_f32(arena, "scratch", chunk, 1);
     scratch->parts = ls_nn_take_f32(arena, "scratch", chunk, (size_t)parts);
@@ -72,14 +72,14 @@ static ls_loss_call loss_call(const ls_nn *nn, size_t bounds[LS_SLICES_MAX + 1])
     call.z_dtype = ls_nn_logits_dtype(nn);
     call.bounds = bounds;
     call.slices = (size_t)nn->slices;
-    call.targets = nn->targets;
+    call.targets = nn->input.targets;
     call.id_begin = (int32_t)nn->own.first_id;
     call.loss = nn->scratch.loss;
-    if (nn->nsteps > 0) {
+    if (nn->grads.nsteps > 0) {
         call.dz = nn->scratch.logits;
         call.dz_dtype = nn->policy.act;
         call.dz_stride = dz_stride(nn);
-        call.g = nn->loss_scale;
+        call.g = nn->grads.loss_scale;
     }
     return call;
 }
@@ -87,24 +87,24 @@ static ls_loss_call loss_call(const ls_nn *nn, size_t bounds[LS_SLICES_MAX + 1])
 /* Gathers `elems` numbers of each worker of the TP group, one worker after the other in `parts`. */
 static ls_status share_parts(const ls_nn *nn, float *parts, size_t elems) {
     size_t bytes[LS_SLICES_MAX];
-    if (!nn->tp) return LS_OK;
-    for (int t = 0; t < nn->tp_size; t++) bytes[t] = elems * sizeof(float);
-    return ls_tensor_all_gather(nn->device, nn->tp, parts + (size_t)nn->tp_index * elems, parts, bytes);
+    if (!nn->tp.comm) return LS_OK;
+    for (int t = 0; t < nn->tp.size; t++) bytes[t] = elems * sizeof(float);
+    return ls_tensor_all_gather(nn->device, nn->tp.comm, parts + (size_t)nn->tp.index * elems, parts, bytes);
 }
 
 /* Computes the maxima and the targets' logits of whole rows, over the TP group. */
 static ls_status shared_max(const ls_nn *nn, const head_scratch *scratch, ls_loss_call call) {
     const float *maxima[LS_SLICES_MAX], *targets[LS_SLICES_MAX];
-    for (int t = 0; t < nn->tp_size; t++) {
+    for (int t = 0; t < nn->tp.size; t++) {
         maxima[t] = scratch->parts + (size_t)(2 * t) * call.rows;
         targets[t] = maxima[t] + call.rows;
     }
-    call.m = scratch->parts + (size_t)(2 * nn->tp_index) * call.rows;
+    call.m = scratch->parts + (size_t)(2 * nn->tp.index) * call.rows;
     call.z_target = call.m + call.rows;
     LS_TRY(nn->ops->loss_max(nn->device, &call));
     LS_TRY(share_parts(nn, scratch->parts, 2 * call.rows));
-    LS_TRY(nn->ops->max(nn->device, &(ls_max_call){scratch->row_max, maxima, nn->tp_size, call.rows}));
-    return nn->ops->max(nn->device, &(ls_max_call){nn->scratch.loss, targets, nn->tp_size, call.rows});
+    LS_TRY(nn->ops->max(nn->device, &(ls_max_call){scratch->row_max, maxima, nn->tp.size, call.rows}));
+    return nn->ops->max(nn->device, &(ls_max_call){nn->scratch.loss, targets, nn->tp.size, call.rows});
 }
 
 static ls_status shared_sums(const ls_nn *nn, const head_scratch *scratch, ls_loss_call call) {
@@ -120,14 +120,14 @@ static ls_status shared_sums(const ls_nn *nn, const head_scratch *scratch, ls_lo
 static ls_status loss(const ls_nn *nn, const head_scratch *scratch) {
     size_t bounds[LS_SLICES_MAX + 1];
     ls_loss_call call = loss_call(nn, bounds);
-    if (nn->tp_size == 1) return nn->ops->loss_rows(nn->device, &call);
+    if (nn->tp.size == 1) return nn->ops->loss_rows(nn->device, &call);
     LS_TRY(shared_max(nn, scratch, call));
     LS_TRY(shared_sums(nn, scratch, call));
     call.m = scratch->row_max;
     call.l = scratch->row_sum;
     call.z_target = nn->scratch.loss;
     LS_TRY(nn->ops->loss_values(nn->device, &call));
-    return nn->nsteps > 0 ? nn->ops->loss_grad(nn->device, &call) : LS_OK;
+    return nn->grads.nsteps > 0 ? nn->ops->loss_grad(nn->device, &call) : LS_OK;
 }
 
 /* ---- chunks ------------------------------------------------------------------------------------------------------ */
@@ -135,9 +135,9 @@ static ls_status loss(const ls_nn *nn, const head_scratch *scratch) {
 /* Returns nn restricted to sequences first … first + count − 1 of its micro-batch. */
 static ls_nn part_of(const ls_nn *nn, size_t first, size_t count, ls_made_part *made) {
     ls_nn part = *nn;
-    part.B = count;
-    part.targets = nn->targets ? nn->targets + first * nn->T : NULL;
-    part.scratch.loss += first * nn->T;
+    part.rows.B = count;
+    part.input.targets = nn->input.targets ? nn->input.targets + first * nn->rows.T : NULL;
+    part.scratch.loss += first * nn->rows.T;
     *made = (ls_made_part){first, count, 0};
     part.made.part = made;
     return part;
@@ -145,12 +145,12 @@ static ls_nn part_of(const ls_nn *nn, size_t first, size_t count, ls_made_part *
 
 /* Computes the table's gradient from these sequences. Its sums over groups continue from chunk to chunk. */
 static ls_status add_to_table(ls_nn part, ls_grad_parts *parts, size_t first, const ls_param *table, const void *norm) {
-    size_t end = first + part.B;
-    part.nsteps = 1;
+    size_t end = first + part.rows.B;
+    part.grads.nsteps = 1;
     for (size_t at = first; at < end;) {
         ls_grad_step step;
         at = ls_grad_parts_next(parts, first, end, at, &step);
-        part.steps = &step;
+        part.grads.steps = &step;
         LS_TRY(ls_nn_grad_matrix(&part, table, part.scratch.logits, part.own.vocabulary, dz_stride(&part), norm,
                                  part.shape->C));
     }
@@ -161,19 +161,19 @@ static ls_status add_to_table(ls_nn part, ls_grad_parts *parts, size_t first, co
 static ls_status chunks(const ls_nn *nn, const head_scratch *scratch, const ls_param *table, const void *norm) {
     ls_grad_parts parts = {.step = NULL};
     size_t most = chunk_of(nn), count;
-    assert(nn->targets || nn->B <= most); /* the caller that reads logits finds all of them */
-    if (nn->nsteps > 0) parts = ls_grad_parts_begin(nn->steps);
-    for (size_t first = 0; first < nn->B; first += count) {
-        count = nn->B - first < most ? nn->B - first : most;
+    assert(nn->input.targets || nn->rows.B <= most); /* the caller that reads logits finds all of them */
+    if (nn->grads.nsteps > 0) parts = ls_grad_parts_begin(nn->grads.steps);
+    for (size_t first = 0; first < nn->rows.B; first += count) {
+        count = nn->rows.B - first < most ? nn->rows.B - first : most;
         ls_made_part made;
         ls_nn part = part_of(nn, first, count, &made);
-        const void *rows = ls_nn_from(nn, norm, first * nn->T * nn->shape->C);
+        const void *rows = ls_nn_from(nn, norm, first * nn->rows.T * nn->shape->C);
         LS_TRY(ls_nn_logits(&part, part.scratch.logits, rows, table));
-        if (nn->targets == NULL) continue;
+        if (nn->input.targets == NULL) continue;
         LS_TRY(loss(&part, scratch));
-        if (nn->nsteps == 0) continue;
+        if (nn->grads.nsteps == 0) continue;
         LS_TRY(add_to_table(part, &parts, first, table, rows));
-        void *dnorm = ls_nn_at(nn, scratch->dnorm, first * nn->stream_T * nn->shape->C);
+        void *dnorm = ls_nn_at(nn, scratch->dnorm, first * nn->rows.stream_T * nn->shape->C);
         LS_TRY(ls_nn_project_vocabulary(&part, dnorm, part.scratch.logits, dz_stride(&part), table));
     }
     return LS_OK;
@@ -187,7 +187,7 @@ static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     LS_TRY(ls_nn_norm(nn, scratch->norm, scratch->stats, x, norm_w, norm_b));
     LS_TRY(ls_nn_gather(nn, scratch->norm, nn->policy.act, nn->scratch.rows2, &norm));
     LS_TRY(chunks(nn, scratch, block->table, norm));
-    if (nn->targets == NULL || nn->nsteps == 0) return LS_OK;
+    if (nn->input.targets == NULL || nn->grads.nsteps == 0) return LS_OK;
     ls_nn_norm_more more = {.b = norm_b, .params = ls_nn_norm_is_whole(nn)};
     if (!more.params) LS_TRY(ls_nn_norm_params(nn, scratch->dnorm, scratch->stats, x, norm_w, norm_b));
     return ls_nn_norm_backward(nn, y, scratch->dnorm, scratch->stats, x, norm_w, &more);

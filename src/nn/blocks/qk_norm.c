@@ -130,6 +130,6 @@ static ls_status weight_rows(ls_block *block, const ls_nn *nn, const void *dnorm
 
 ls_status ls_qk_norm_weights(ls_block *block, const ls_nn *nn, const void *dnormed) {
     for (int kind = 0; kind < KINDS; kind++)
-        for (int i = 0; i < nn->nsteps; i++) LS_TRY(weight_rows(block, nn, dnormed, kind, &nn->steps[i]));
+        for (int i = 0; i < nn->grads.nsteps; i++) LS_TRY(weight_rows(block, nn, dnormed, kind, &nn->grads.steps[i]));
     return LS_OK;
 }

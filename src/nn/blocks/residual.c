@@ -8,9 +8,9 @@ ls_drop ls_nn_drop_of(const ls_nn *nn, uint32_t place) {
     const ls_dropout *dropout = &nn->dropout;
     ls_drop drop = {.scale = 0};
     if (!(dropout->p > 0)) return drop;
-    drop.first = dropout->first_sequence * nn->T + nn->token0;
-    drop.together = nn->stream_T;
-    drop.gap = nn->T - nn->stream_T;
+    drop.first = dropout->first_sequence * nn->rows.T + nn->rows.token0;
+    drop.together = nn->rows.stream_T;
+    drop.gap = nn->rows.T - nn->rows.stream_T;
     drop.key = ls_rng_key_make(dropout->seed, PURPOSE_DROPOUT + place, dropout->step);
     ls_drop_set_rate(&drop, dropout->p);
     return drop;
@@ -37,9 +37,9 @@ ls_status ls_nn_residual_backward(const ls_nn *nn, const float *d, ls_dtype dtyp
     size_t elems = ls_nn_stream_rows(nn) * nn->shape->C;
     void *to = keep ? keep : space;
     /* Rows that the TP group has in common count once. */
-    if (nn->act_counts && dtype != LS_F32 && (nn->sequence_parallel || nn->tp_index == 0)) {
-        *nn->act_elems += (int64_t)elems;
-        LS_TRY(nn->ops->count(nn->device, &(ls_count_call){nn->act_counts, d, 1, dtype, elems}));
+    if (nn->rounded.counts && dtype != LS_F32 && (nn->tp.sequence_parallel || nn->tp.index == 0)) {
+        *nn->rounded.elems += (int64_t)elems;
+        LS_TRY(nn->ops->count(nn->device, &(ls_count_call){nn->rounded.counts, d, 1, dtype, elems}));
     }
     *out = to;
     if (is_rounded) return LS_OK;

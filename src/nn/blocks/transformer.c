@@ -157,7 +157,7 @@ static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared
         carve_heads(scratch, nn, false, arena);
         return;
     }
-    if (nn->sequence_parallel) shared->rows2 = ls_nn_take(nn, arena, "scratch", rows, C);
+    if (nn->tp.sequence_parallel) shared->rows2 = ls_nn_take(nn, arena, "scratch", rows, C);
     scratch->dnorm = ls_nn_take(nn, arena, "scratch", stream, C);
     /* The two halves do not run at the same time. */
     ls_arena_phase_begin(arena);

@@ -27,13 +27,13 @@ static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared
 
 static ls_status loss(const ls_block *block, const ls_nn *nn) {
     size_t V = classes(block), bounds[2] = {0, V};
-    ls_loss_call call = {.rows = nn->B, .z = nn->scratch.logits, .z_stride = V, .bounds = bounds, .slices = 1};
-    call.targets = nn->targets;
+    ls_loss_call call = {.rows = nn->rows.B, .z = nn->scratch.logits, .z_stride = V, .bounds = bounds, .slices = 1};
+    call.targets = nn->input.targets;
     call.loss = nn->scratch.loss;
-    if (nn->nsteps > 0) {
+    if (nn->grads.nsteps > 0) {
         call.dz = nn->scratch.logits;
         call.dz_stride = V;
-        call.g = nn->loss_scale;
+        call.g = nn->grads.loss_scale;
     }
     return nn->ops->loss_rows(nn->device, &call);
 }
@@ -50,9 +50,9 @@ static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
         LS_TRY(nn->ops->mean_pool_forward(nn->device, &pooling));
     }
     LS_TRY(ls_nn_project(nn, logits, features, w, ls_image_bias(block)));
-    if (nn->targets == NULL) return LS_OK;
+    if (nn->input.targets == NULL) return LS_OK;
     LS_TRY(loss(block, nn));
-    if (nn->nsteps == 0) return LS_OK;
+    if (nn->grads.nsteps == 0) return LS_OK;
     LS_TRY(ls_nn_grad_matrix(nn, w, logits, w->rows, w->rows, features, w->columns));
     LS_TRY(ls_nn_grad_bias(nn, ls_image_bias(block), logits));
     LS_TRY(ls_nn_project_back(nn, pools(block) ? scratch->dpooled : y, logits, w));

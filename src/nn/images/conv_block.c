@@ -27,8 +27,8 @@ static ls_conv_call conv_of(const ls_block *block, size_t images) {
 
 static ls_status activate(ls_block *block, ls_nn *nn, const float *x) {
     const ls_image_saved *saved = block->saved;
-    size_t elems = nn->B * mid_elems(block);
-    ls_conv_call call = conv_of(block, nn->B);
+    size_t elems = nn->rows.B * mid_elems(block);
+    ls_conv_call call = conv_of(block, nn->rows.B);
     call.x = ls_image_input(nn, x);
     call.w = ls_image_weight(block)->w;
     call.bias = ls_image_bias(block)->w;
@@ -47,7 +47,7 @@ static ls_status pool(const ls_block *block, const ls_nn *nn, float *y) {
     switch (block->image.pool) {
     case LS_POOL_MAX: return nn->ops->max_pool_forward(nn->device, &call);
     case LS_POOL_MEAN: return nn->ops->mean_pool_forward(nn->device, &call);
-    default: return ls_device_copy(nn->device, y, saved->act, nn->B * mid_elems(block) * sizeof *y);
+    default: return ls_device_copy(nn->device, y, saved->act, nn->rows.B * mid_elems(block) * sizeof *y);
     }
 }
 
@@ -80,7 +80,7 @@ static ls_status gradient_of_pool(const ls_block *block, const ls_nn *nn, float 
  * then of the activation. */
 static ls_status compute_dpre(const ls_block *block, const ls_nn *nn, float *dpre, const float *d) {
     const ls_image_saved *saved = block->saved;
-    size_t elems = nn->B * mid_elems(block);
+    size_t elems = nn->rows.B * mid_elems(block);
     const float *dact = d;
     if (block->image.pool != LS_POOL_NONE) {
         LS_TRY(gradient_of_pool(block, nn, dpre, d));
@@ -109,20 +109,20 @@ static ls_status bias_step(ls_block *block, const ls_nn *nn, const float *dpre, 
 }
 
 static ls_status compute_weight_grads(ls_block *block, const ls_nn *nn, const float *x, const float *dpre) {
-    for (int i = 0; i < nn->nsteps; i++) {
-        LS_TRY(weight_step(block, nn, x, dpre, &nn->steps[i]));
-        LS_TRY(bias_step(block, nn, dpre, &nn->steps[i]));
+    for (int i = 0; i < nn->grads.nsteps; i++) {
+        LS_TRY(weight_step(block, nn, x, dpre, &nn->grads.steps[i]));
+        LS_TRY(bias_step(block, nn, dpre, &nn->grads.steps[i]));
     }
     return LS_OK;
 }
 
 static ls_status compute_input_grad(ls_block *block, const ls_nn *nn, const float *dpre, float *d) {
-    ls_conv_call call = conv_of(block, nn->B);
+    ls_conv_call call = conv_of(block, nn->rows.B);
     call.w = ls_image_weight(block)->w;
     call.dy = dpre;
     call.dx = d;
     LS_TRY(nn->ops->conv_input_grad(nn->device, &call));
-    return ls_nn_made(nn, d, LS_F32, nn->B * ls_extent_elems(block->image.in));
+    return ls_nn_made(nn, d, LS_F32, nn->rows.B * ls_extent_elems(block->image.in));
 }
 
 static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_block_pass phase) {

@@ -27,7 +27,7 @@ static size_t pixels(const ls_block *block, int u) {
 
 /* Adds the rows of all groups of the step: out[C]. `rows` are those of this worker's groups. */
 static ls_status join(const ls_nn *nn, const ls_conv_bns_scratch *scratch, const float *rows, size_t C, float *out) {
-    const ls_norm_sync *sync = &nn->sync;
+    const ls_norm_sync *sync = &nn->batch_norm.sync;
     const void *leaf[LS_GROUPS_MAX];
     if (sync->dp) {
         size_t bytes[LS_WORKERS_MAX];
@@ -42,14 +42,14 @@ static ls_status join(const ls_nn *nn, const ls_conv_bns_scratch *scratch, const
 
 /* Copies the statistics of the batch to every group, because running statistics follow group by group. */
 static ls_status repeat(const ls_nn *nn, float *rows, size_t C) {
-    for (size_t g = 1; g < nn->B / nn->ghost; g++)
+    for (size_t g = 1; g < nn->rows.B / nn->batch_norm.ghost; g++)
         LS_TRY(ls_device_copy(nn->device, rows + g * C, rows, C * sizeof *rows));
     return LS_OK;
 }
 
 static void share(const ls_nn *nn, ls_batch_norm_call *call) {
     call->shared = true;
-    call->count = (double)(call->pixels * nn->sync.batch);
+    call->count = (double)(call->pixels * nn->batch_norm.sync.batch);
 }
 
 /* Computes a norm over the whole batch. rstd holds the sums of the groups on the way to the statistics. */
@@ -110,7 +110,7 @@ void ls_conv_bn_declare(ls_block *block, int u, const char *number) {
 }
 
 static float *take_stats(const ls_block *block, int u, const ls_nn *nn, const char *kind, ls_arena *arena) {
-    size_t ghosts = nn->ghost ? (nn->B + nn->ghost - 1) / nn->ghost : 1;
+    size_t ghosts = nn->batch_norm.ghost ? (nn->rows.B + nn->batch_norm.ghost - 1) / nn->batch_norm.ghost : 1;
     return ls_arena_take_array(arena, kind, ghosts, channels(block, u) * sizeof(float));
 }
 
@@ -147,8 +147,9 @@ void ls_conv_bn_carve_scratch(const ls_block *block, void *state, ls_scratch *sh
     size_t most = 0;
     if (!for_backward) return;
     for (int u = 0; u < block->conv_bns; u++) most = channels(block, u) > most ? channels(block, u) : most;
-    if (nn->sync.groups > 0) {
-        scratch->gathered = ls_arena_take_array(arena, "scratch", (size_t)nn->sync.groups, most * sizeof(float));
+    if (nn->batch_norm.sync.groups > 0) {
+        scratch->gathered =
+            ls_arena_take_array(arena, "scratch", (size_t)nn->batch_norm.sync.groups, most * sizeof(float));
         scratch->joined_stats = ls_arena_take_array(arena, "scratch", 2, most * sizeof(float));
     }
     carve_grads(block, scratch->unit, nn, "scratch", arena);
@@ -163,10 +164,10 @@ static ls_conv_call conv_of(const ls_block *block, int u, size_t images) {
 
 static ls_batch_norm_call norm_of(ls_block *block, const ls_nn *nn, int u) {
     const ls_conv_bn_saved *saved = saved_of(block, u);
-    return (ls_batch_norm_call){.images = nn->B,
+    return (ls_batch_norm_call){.images = nn->rows.B,
                                 .pixels = pixels(block, u),
                                 .channels = channels(block, u),
-                                .ghost = nn->ghost,
+                                .ghost = nn->batch_norm.ghost,
                                 .x = saved->c,
                                 .w = ls_block_unit_param(block, LS_ROLE_BATCH_NORM, u)->w,
                                 .b = ls_block_unit_param(block, LS_ROLE_BATCH_NORM_BIAS, u)->w,
@@ -180,7 +181,7 @@ static ls_batch_norm_call norm_of(ls_block *block, const ls_nn *nn, int u) {
 
 /* Uses the running statistics: their variance takes the place of that of one ghost group. */
 static ls_status norm_infer(ls_block *block, ls_nn *nn, int u, ls_batch_norm_call call) {
-    call.ghost = nn->B;
+    call.ghost = nn->rows.B;
     call.shared = true;
     call.count = 1;
     call.var = NULL;
@@ -191,8 +192,8 @@ static ls_status norm_infer(ls_block *block, ls_nn *nn, int u, ls_batch_norm_cal
 }
 
 ls_status ls_conv_bn_forward(ls_block *block, ls_nn *nn, int u, const float *x, const float *residual) {
-    size_t n = nn->B * elems(block, u);
-    ls_conv_call conv = conv_of(block, u, nn->B);
+    size_t n = nn->rows.B * elems(block, u);
+    ls_conv_call conv = conv_of(block, u, nn->rows.B);
     conv.x = x;
     conv.w = weight_of(block, u)->w;
     conv.y = saved_of(block, u)->c;
@@ -201,9 +202,9 @@ ls_status ls_conv_bn_forward(ls_block *block, ls_nn *nn, int u, const float *x, 
     LS_TRY(ls_nn_made(nn, conv.y, LS_F32, n));
     ls_batch_norm_call norm = norm_of(block, nn, u);
     norm.residual = residual;
-    if (nn->infers) return norm_infer(block, nn, u, norm);
-    assert(nn->ghost > 0 && nn->B % nn->ghost == 0);
-    if (nn->sync.groups > 0) return sync_forward(nn, block->scratch, norm);
+    if (nn->batch_norm.infers) return norm_infer(block, nn, u, norm);
+    assert(nn->batch_norm.ghost > 0 && nn->rows.B % nn->batch_norm.ghost == 0);
+    if (nn->batch_norm.sync.groups > 0) return sync_forward(nn, block->scratch, norm);
     return nn->ops->batch_norm_forward(nn->device, &norm);
 }
 
@@ -217,37 +218,37 @@ ls_status ls_conv_bn_backward(ls_block *block, const ls_nn *nn, int u, const flo
     norm.dresidual = dresidual;
     norm.sum = grads->sum;
     norm.dot = grads->dot;
-    if (nn->sync.groups > 0) return sync_backward(nn, block->scratch, norm);
+    if (nn->batch_norm.sync.groups > 0) return sync_backward(nn, block->scratch, norm);
     LS_TRY(nn->ops->batch_norm_grad_sums(nn->device, &norm));
     return nn->ops->batch_norm_input_grad(nn->device, &norm);
 }
 
 ls_status ls_conv_bn_input(ls_block *block, const ls_nn *nn, int u, const ls_conv_bn_grads *grads, float *dx) {
-    ls_conv_call conv = conv_of(block, u, nn->B);
+    ls_conv_call conv = conv_of(block, u, nn->rows.B);
     conv.w = weight_of(block, u)->w;
     conv.dy = grads->dc;
     conv.dx = dx;
     LS_TRY(nn->ops->conv_input_grad(nn->device, &conv));
-    return ls_nn_made(nn, dx, LS_F32, nn->B * ls_extent_elems(block->conv_bn[u].in));
+    return ls_nn_made(nn, dx, LS_F32, nn->rows.B * ls_extent_elems(block->conv_bn[u].in));
 }
 
 /* Adds the rows of C numbers of a step's ghost groups. */
 static ls_status ghost_sums(const ls_nn *nn, ls_param *param, const float *rows, const ls_grad_step *step) {
     size_t bounds[LS_GRAD_GROUPS_MAX + 1], C = param->rows;
     ls_token_groups groups = ls_nn_groups(nn, step);
-    for (int i = 0; i <= step->groups; i++) bounds[i] = step->bounds[i] / nn->ghost;
+    for (int i = 0; i <= step->groups; i++) bounds[i] = step->bounds[i] / nn->batch_norm.ghost;
     groups.T = 1;
     groups.bounds = bounds;
-    LS_TRY(nn->ops->bias_grad(
-        nn->device,
-        &(ls_bias_grad_call){param->grad.slot[step->at], rows + step->first / nn->ghost * C, LS_F32, C, C, &groups}));
+    LS_TRY(nn->ops->bias_grad(nn->device, &(ls_bias_grad_call){param->grad.slot[step->at],
+                                                               rows + step->first / nn->batch_norm.ghost * C, LS_F32, C,
+                                                               C, &groups}));
     return ls_nn_grad_end(nn, param, &param->grad, step, ls_grad_rows_elems(ls_nn_grad_rows(nn, param)));
 }
 
 ls_status ls_conv_bn_weights(ls_block *block, const ls_nn *nn, int u, const float *x, const ls_conv_bn_grads *grads) {
     const ls_conv_bn_saved *saved = saved_of(block, u);
-    for (int i = 0; i < nn->nsteps; i++) {
-        const ls_grad_step *step = &nn->steps[i];
+    for (int i = 0; i < nn->grads.nsteps; i++) {
+        const ls_grad_step *step = &nn->grads.steps[i];
         ls_conv_call conv = conv_of(block, u, step->end - step->first);
         conv.x = x + step->first * ls_extent_elems(block->conv_bn[u].in);
         conv.dy = grads->dc + step->first * elems(block, u);
@@ -262,8 +263,9 @@ ls_status ls_conv_bn_weights(ls_block *block, const ls_nn *nn, int u, const floa
 
 /* The factor of a variance of n numbers is n / (n − 1): it estimates that of their source. */
 void ls_conv_bn_settle(ls_block *block, const ls_nn *nn) {
-    size_t images = nn->sync.groups > 0 ? nn->sync.batch : nn->ghost; /* over which statistics are taken */
-    if (nn->ghost == 0) return;
+    size_t images = nn->batch_norm.sync.groups > 0 ? nn->batch_norm.sync.batch
+                                                   : nn->batch_norm.ghost; /* over which statistics are taken */
+    if (nn->batch_norm.ghost == 0) return;
     for (int u = 0; u < block->conv_bns; u++) {
         double n = (double)(pixels(block, u) * images);
         ls_block_unit_param(block, LS_ROLE_RUNNING_MEAN, u)->follow = 1;

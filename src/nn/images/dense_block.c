@@ -14,14 +14,14 @@ static void declare(ls_block *block, const ls_shape *shape) {
 static ls_status activate(ls_block *block, ls_nn *nn, const float *x) {
     const ls_image_saved *saved = block->saved;
     LS_TRY(ls_nn_project(nn, saved->act, ls_image_input(nn, x), ls_image_weight(block), ls_image_bias(block)));
-    return ls_image_act_forward(nn, block->image.act, saved->act, nn->B * outputs(block));
+    return ls_image_act_forward(nn, block->image.act, saved->act, nn->rows.B * outputs(block));
 }
 
 /* Computes y = dropout(x), for the output of the activation or for its gradient. */
 static ls_status drop(const ls_block *block, const ls_nn *nn, float *y, const float *x) {
     const ls_dropout *dropout = &nn->dropout;
     size_t n = outputs(block);
-    ls_dropout_call call = {.rows = nn->B, .columns = n, .x = x, .x_dtype = LS_F32, .y = y, .y_dtype = LS_F32};
+    ls_dropout_call call = {.rows = nn->rows.B, .columns = n, .x = x, .x_dtype = LS_F32, .y = y, .y_dtype = LS_F32};
     call.x_stride = call.y_stride = n;
     call.drop.key = ls_rng_key_make(dropout->seed, PURPOSE_DROPOUT + block->image.place, dropout->step);
     call.drop.first = dropout->first_sequence;
@@ -33,7 +33,7 @@ static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     const ls_image_saved *saved = block->saved;
     LS_TRY(activate(block, nn, x));
     if (nn->dropout.p > 0) return drop(block, nn, y, saved->act);
-    return ls_device_copy(nn->device, y, saved->act, nn->B * outputs(block) * sizeof *y);
+    return ls_device_copy(nn->device, y, saved->act, nn->rows.B * outputs(block) * sizeof *y);
 }
 
 static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned parts) {
@@ -49,7 +49,7 @@ static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, 
     if (phase != LS_BACKWARD_WEIGHTS) {
         bool drops = nn->dropout.p > 0;
         if (drops) LS_TRY(drop(block, nn, dpre, d));
-        LS_TRY(ls_image_act_backward(nn, block->image.act, dpre, drops ? dpre : d, saved->act, nn->B * n));
+        LS_TRY(ls_image_act_backward(nn, block->image.act, dpre, drops ? dpre : d, saved->act, nn->rows.B * n));
     }
     if (phase != LS_BACKWARD_INPUT) {
         LS_TRY(ls_nn_grad_matrix(nn, w, dpre, n, n, ls_image_input(nn, x), w->columns));

@@ -33,7 +33,7 @@ ls_conv_call ls_image_conv(ls_extent in, size_t channels, const ls_window *windo
 }
 
 ls_pooling_call ls_image_pooling(const ls_block *block, const ls_nn *nn, ls_extent in, uint32_t *taps) {
-    return (ls_pooling_call){.images = nn->B,
+    return (ls_pooling_call){.images = nn->rows.B,
                              .height = in.height,
                              .width = in.width,
                              .channels = in.channels,
@@ -48,7 +48,7 @@ ls_status ls_image_conv_grad(const ls_nn *nn, const ls_param *w, const ls_grad_s
     for (int i = 0; i <= step->groups; i++) bounds[i] = step->bounds[i] * positions;
     call.slices = step->groups;
     call.bounds = bounds;
-    if (nn->leaves || step->accumulate) {
+    if (nn->grads.leaves || step->accumulate) {
         call.accumulate = step->accumulate;
         call.dw = grad->slot[step->at];
         LS_TRY(nn->ops->conv_weight_grad(nn->device, &call));
@@ -61,7 +61,7 @@ ls_status ls_image_conv_grad(const ls_nn *nn, const ls_param *w, const ls_grad_s
 }
 
 float *ls_image_take(const ls_nn *nn, ls_arena *arena, const char *kind, size_t elems) {
-    return ls_arena_take_array(arena, kind, nn->B, elems * sizeof(float));
+    return ls_arena_take_array(arena, kind, nn->rows.B, elems * sizeof(float));
 }
 
 void ls_image_carve_saved(const ls_block *block, void *state, const ls_nn *nn, unsigned parts, ls_arena *arena) {
@@ -70,7 +70,7 @@ void ls_image_carve_saved(const ls_block *block, void *state, const ls_nn *nn, u
     saved->act = ls_image_take(nn, arena, "activations", ls_extent_elems(block->image.mid));
     if (block->image.pool == LS_POOL_MAX)
         saved->taps =
-            ls_arena_take_array(arena, "activations", nn->B, ls_extent_elems(block->image.out) * sizeof(uint32_t));
+            ls_arena_take_array(arena, "activations", nn->rows.B, ls_extent_elems(block->image.out) * sizeof(uint32_t));
 }
 
 void ls_image_carve_kept(const ls_block *block, void *state, const ls_nn *nn, ls_arena *arena) {

@@ -19,7 +19,7 @@ typedef struct ls_image_grads {
 static inline ls_param *ls_image_weight(ls_block *block) { return ls_block_param(block, LS_ROLE_WEIGHT); }
 static inline ls_param *ls_image_bias(ls_block *block) { return ls_block_param(block, LS_ROLE_BIAS); }
 /* Returns the block's input: x, or the images if the block is the first. */
-static inline const float *ls_image_input(const ls_nn *nn, const float *x) { return x ? x : nn->images; }
+static inline const float *ls_image_input(const ls_nn *nn, const float *x) { return x ? x : nn->input.images; }
 
 /* Adds a weight of `outputs` chains over `inputs` numbers, and a bias of zeros. The initial values suit the activation:
  * a deviation of √(2 / inputs) for ReLU (He et al. 2015), √(1 / inputs) for others. */

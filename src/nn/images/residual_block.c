@@ -39,7 +39,7 @@ static ls_status run(ls_block *block, ls_nn *nn, const float *x) {
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     const ls_conv_bns_saved *saved = block->saved;
     LS_TRY(run(block, nn, x));
-    return ls_device_copy(nn->device, y, saved->unit[1].y, nn->B * block->out * sizeof *y);
+    return ls_device_copy(nn->device, y, saved->unit[1].y, nn->rows.B * block->out * sizeof *y);
 }
 
 static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned parts) {
@@ -59,7 +59,7 @@ static ls_status inputs(ls_block *block, ls_nn *nn, const ls_conv_bn_grads *grad
         LS_TRY(ls_conv_bn_input(block, nn, 2, &grads[2], scratch->side));
         past = scratch->side;
     }
-    return nn->ops->add(nn->device, &(ls_add_call){d, d, past, LS_F32, nn->B * block->in});
+    return nn->ops->add(nn->device, &(ls_add_call){d, d, past, LS_F32, nn->rows.B * block->in});
 }
 
 static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_block_pass phase) {

@@ -14,7 +14,7 @@ static void carve_saved(const ls_block *block, void *state, const ls_nn *nn, uns
     ls_conv_bns_saved *saved = state;
     ls_conv_bn_carve_saved(block, saved, nn, parts, arena);
     if (pools(block) && (parts & LS_SAVE_WIDE))
-        saved->taps = ls_arena_take_array(arena, "activations", nn->B, block->out * sizeof(uint32_t));
+        saved->taps = ls_arena_take_array(arena, "activations", nn->rows.B, block->out * sizeof(uint32_t));
 }
 
 static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared, const ls_nn *nn, bool for_backward,
@@ -38,7 +38,7 @@ static ls_status run(ls_block *block, ls_nn *nn, const float *x, float *y) {
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     const ls_conv_bns_saved *saved = block->saved;
     LS_TRY(run(block, nn, x, y));
-    return pools(block) ? LS_OK : ls_device_copy(nn->device, y, saved->unit[0].y, nn->B * block->out * sizeof *y);
+    return pools(block) ? LS_OK : ls_device_copy(nn->device, y, saved->unit[0].y, nn->rows.B * block->out * sizeof *y);
 }
 
 /* Runs pooling again for its taps; its output goes to scratch that backward overwrites. */

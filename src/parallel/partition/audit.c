@@ -87,14 +87,14 @@ ls_status ls_partition_audit(ls_partition *partition, uint64_t step, float start
                              const int *groups, ls_hash128 *hashes) {
     ls_pass_plan p = {.audits = true}, own = partition->pass;
     collector c = {partition, hashes};
-    ls_leaf_watch watch = partition->nn.watch;
+    ls_leaf_watch watch = partition->nn.grads.watch;
     memset(hashes, 0, ls_audit_hashes(partition->model) * sizeof *hashes);
     ls_status status = make_plan(partition, groups, &p);
     if (status == LS_OK) {
         partition->pass = p;
-        partition->nn.watch = (ls_leaf_watch){.leaf = collect, .ctx = &c};
+        partition->nn.grads.watch = (ls_leaf_watch){.leaf = collect, .ctx = &c};
         status = ls_partition_run_lists(partition, step, start, feed);
-        partition->nn.watch = watch;
+        partition->nn.grads.watch = watch;
         partition->pass = own;
     }
     ls_schedule_free(&p.schedule);

@@ -219,7 +219,7 @@ static void add_list(ls_partition *partition, ls_bucket_kind kind, int b, ls_par
 static bool lookup_is_added_at_once(const ls_partition *partition) {
     const ls_partition_setup *setup = &partition->setup;
     return setup->layout.dp == 1 && partition->pass.micros.count == 1 && setup->G <= LS_GRAD_GROUPS_MAX &&
-           !partition->nn.leaves;
+           !partition->nn.grads.leaves;
 }
 
 static void add_head(ls_partition *partition, int b, bool shares) {

@@ -31,9 +31,9 @@ static ls_status forward_chunks(ls_partition *partition, const ls_partition_feed
 }
 
 static void no_training(ls_partition *partition) {
-    partition->nn.nsteps = 0;
+    partition->nn.grads.nsteps = 0;
     partition->nn.dropout.p = 0;
-    partition->nn.infers = true;
+    partition->nn.batch_norm.infers = true;
 }
 
 static bool has_head(const ls_partition *partition) {
@@ -48,7 +48,7 @@ ls_status ls_partition_evaluate(ls_partition *partition, size_t count, size_t T,
     const ls_partition_setup *setup = &partition->setup;
     size_t rows = (size_t)setup->layout.dp, stride = rows * partition->micro;
     assert(T >= 1 && T <= setup->T && (feed->context == 0 || (feed->context < T && !right)));
-    assert(!right || partition->nn.tp_size == 1);
+    assert(!right || partition->nn.tp.size == 1);
     no_training(partition);
     LS_TRY(ls_partition_clear_sums(partition));
     for (size_t base = 0; base < count; base += stride) {
@@ -91,7 +91,7 @@ static ls_status share_logits(ls_partition *partition, size_t row, float *logits
     const ls_nn *nn = &partition->nn;
     size_t bytes[LS_SLICES_MAX], V = partition->model->shape.V;
     if (has_head(partition)) LS_TRY(copy_logits(partition, row, partition->staging.f32 + nn->own.first_id));
-    for (int t = 0; t < nn->tp_size; t++)
+    for (int t = 0; t < nn->tp.size; t++)
         bytes[t] = (ls_shape_first_id(nn->shape, nn->S, (t + 1) * nn->slices) -
                     ls_shape_first_id(nn->shape, nn->S, t * nn->slices)) *
                    sizeof(float);
@@ -121,25 +121,25 @@ static ls_status last_row(ls_partition *partition, size_t rows) {
  * few rows. */
 static ls_status extend_piece(ls_partition *partition, size_t first, size_t rows, const int32_t *ids) {
     ls_nn_set_rows(&partition->nn, 1, rows);
-    partition->nn.first = first;
+    partition->nn.rows.first = first;
     LS_TRY(ls_partition_set_tokens(partition, ids, NULL));
     return forward_chunks(partition, NULL, 0, 1, false);
 }
 
 static ls_status extend(ls_partition *partition, size_t first, size_t rows, const int32_t *ids, float *logits) {
-    size_t most =
-        partition->micro * (partition->setup.T / (size_t)(partition->nn.sequence_parallel ? partition->nn.tp_size : 1));
-    bool was = partition->nn.sequence_parallel;
+    size_t most = partition->micro *
+                  (partition->setup.T / (size_t)(partition->nn.tp.sequence_parallel ? partition->nn.tp.size : 1));
+    bool was = partition->nn.tp.sequence_parallel;
     ls_status status = LS_OK;
     size_t done = 0, piece = 0;
-    partition->nn.sequence_parallel = false;
+    partition->nn.tp.sequence_parallel = false;
     for (; status == LS_OK && done < rows; done += piece) {
         piece = rows - done < most ? rows - done : most;
         status = extend_piece(partition, first + done, piece, ids + done);
     }
     if (status == LS_OK) status = last_row(partition, piece);
     if (status == LS_OK) status = share_logits(partition, 0, logits);
-    partition->nn.sequence_parallel = was;
+    partition->nn.tp.sequence_parallel = was;
     return status;
 }
 

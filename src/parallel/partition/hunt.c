@@ -85,8 +85,8 @@ static ls_status look_at_param(ls_partition *partition, ls_bad_place place, cons
                                const ls_grad *grad) {
     ls_grad_rows rows = ls_nn_grad_rows(&partition->nn, param);
     place.param = param->number;
-    for (int i = 0; i < partition->nn.nsteps; i++) {
-        const ls_grad_step *step = &partition->nn.steps[i];
+    for (int i = 0; i < partition->nn.grads.nsteps; i++) {
+        const ls_grad_step *step = &partition->nn.grads.steps[i];
         const float *slot = grad->slot[step->ends ? step->at - step->joins : step->at];
         if (slot) LS_TRY(look(partition, place, slot + rows.first * rows.elems, rows.count * rows.elems));
     }

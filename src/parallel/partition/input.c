@@ -5,8 +5,8 @@
 
 ls_status ls_partition_set_tokens(ls_partition *partition, const int32_t *ids, const int32_t *targets) {
     size_t bytes = ls_nn_rows(&partition->nn) * sizeof *ids;
-    partition->nn.ids = partition->input.ids;
-    partition->nn.targets = targets ? partition->input.targets : NULL;
+    partition->nn.input.ids = partition->input.ids;
+    partition->nn.input.targets = targets ? partition->input.targets : NULL;
     LS_TRY(ls_device_copy_in(partition->device, partition->input.ids, ids, bytes));
     return targets ? ls_device_copy_in(partition->device, partition->input.targets, targets, bytes) : LS_OK;
 }
@@ -30,8 +30,8 @@ static ls_status feed_images(ls_partition *partition, const ls_chunk *chunk, con
                              size_t begin, size_t end, size_t ahead) {
     size_t elems = (end - begin) * ls_extent_elems(partition->model->blocks[0].image.in);
     LS_TRY(read_images(partition, chunk, feed, begin, end, ahead));
-    partition->nn.images = partition->input.pixels;
-    partition->nn.targets = partition->input.targets;
+    partition->nn.input.images = partition->input.pixels;
+    partition->nn.input.targets = partition->input.targets;
     if (partition->input.fed.on_device) return LS_OK;
     if (chunk->has_embedding)
         LS_TRY(ls_device_copy_in(partition->device, partition->input.pixels, partition->input.host_pixels,
@@ -63,9 +63,9 @@ ls_status ls_partition_feed_tokens(ls_partition *partition, const ls_chunk *chun
     if (!chunk->has_embedding && !chunk->has_head) return LS_OK;
     if (partition->skip.ops) {
         /* A device that skips its work does not read the tokens, so those of an earlier micro-batch may stay. */
-        partition->nn.ids = partition->input.ids;
-        partition->nn.targets = partition->input.targets;
-        partition->nn.images = partition->input.pixels;
+        partition->nn.input.ids = partition->input.ids;
+        partition->nn.input.targets = partition->input.targets;
+        partition->nn.input.images = partition->input.pixels;
         partition->input.fed = (ls_fed_images){0};
         return LS_OK;
     }
@@ -112,9 +112,9 @@ ls_status ls_partition_fill_rope(ls_partition *partition) {
         status = ls_device_copy_in(partition->device, cos, tables, elems * sizeof *tables);
         if (status == LS_OK) status = ls_device_copy_in(partition->device, sin, tables + elems, elems * sizeof *tables);
     }
-    partition->nn.rope_cos = partition->input.rope_cos;
-    partition->nn.rope_sin = partition->input.rope_sin;
-    partition->nn.rope_elems = elems;
+    partition->nn.rope.cos = partition->input.rope_cos;
+    partition->nn.rope.sin = partition->input.rope_sin;
+    partition->nn.rope.elems = elems;
     free(tables);
     return status;
 }

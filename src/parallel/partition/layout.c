@@ -76,7 +76,8 @@ static void lay_weights(ls_partition *partition, ls_arena *arena) {
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
 
 static void lay_stack(ls_partition *partition, ls_bucket *bucket, ls_arena *arena) {
-    bool summed = bucket->kind == LS_BUCKET_VECTORS || bucket->kind == LS_BUCKET_POSITIONS || partition->nn.leaves;
+    bool summed =
+        bucket->kind == LS_BUCKET_VECTORS || bucket->kind == LS_BUCKET_POSITIONS || partition->nn.grads.leaves;
     bool travels = ls_partition_wire(partition) != LS_F32 && partition->setup.layout.dp > 1;
     bool heads = bucket->kind == LS_BUCKET_TABLE && bucket->block == partition->model->nblocks - 1;
     bucket->slots = summed ? partition->grads.slots.sum : partition->grads.slots.product;

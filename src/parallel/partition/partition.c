@@ -37,15 +37,15 @@ static void fill_plain(ls_partition *partition, ls_model *model, const ls_partit
     if (setup->layout.tp == 1) partition->setup.layout.sequence_parallel = false;
     partition->micro = micro_of(&partition->setup);
     partition->stage.kept_parts = setup->train ? ls_layout_kept_parts(&setup->layout) : LS_SAVE_KEYS;
-    partition->nn = (ls_nn){.policy = setup->policy,
-                            .shape = &model->shape,
-                            .sequence_parallel = partition->setup.layout.sequence_parallel,
-                            .crosses_at_once = setup->apart,
-                            .keeps_act = setup->train && setup->layout.keep_activations,
-                            .loss_chunk = setup->layout.loss_chunk,
-                            .leaves = setup->leaves || setup->watches || ls_policy_wants_leaves(&setup->policy)};
-    partition->nn.ghost = setup->ghost;
-    if (setup->bn_sync) partition->nn.sync = (ls_norm_sync){.groups = setup->G, .batch = setup->B};
+    partition->nn =
+        (ls_nn){.policy = setup->policy,
+                .shape = &model->shape,
+                .tp = {.sequence_parallel = partition->setup.layout.sequence_parallel, .crosses_at_once = setup->apart},
+                .keeps_act = setup->train && setup->layout.keep_activations,
+                .loss_chunk = setup->layout.loss_chunk,
+                .grads.leaves = setup->leaves || setup->watches || ls_policy_wants_leaves(&setup->policy)};
+    partition->nn.batch_norm.ghost = setup->ghost;
+    if (setup->bn_sync) partition->nn.batch_norm.sync = (ls_norm_sync){.groups = setup->G, .batch = setup->B};
     for (int b = 0; b < model->nblocks; b++)
         if (model->blocks[b].kind->settle) model->blocks[b].kind->settle(&model->blocks[b], &partition->nn);
     ls_nn_take_slices(&partition->nn, model->S, slices * setup->place.tp, slices);
@@ -60,8 +60,8 @@ static void find_comms(ls_partition *partition) {
     if (layout->tp > 1) partition->comms.tp = ls_mesh_comm(mesh, LS_AXIS_TP);
     if (layout->pp > 1) partition->comms.pp = ls_mesh_comm(mesh, LS_AXIS_PP);
     if (ls_layout_workers(layout) > 1) partition->comms.all = ls_world_comm(partition->setup.world);
-    partition->nn.tp = partition->comms.tp;
-    if (partition->setup.bn_sync) partition->nn.sync.dp = partition->comms.dp;
+    partition->nn.tp.comm = partition->comms.tp;
+    if (partition->setup.bn_sync) partition->nn.batch_norm.sync.dp = partition->comms.dp;
 }
 
 /* ---- lists ------------------------------------------------------------------------------------------------------- */
@@ -154,13 +154,13 @@ void ls_partition_destroy(ls_partition *partition) {
 }
 
 void ls_partition_leave_out(ls_partition *partition, const bool *absent) {
-    assert(!absent || partition->nn.leaves);
-    partition->nn.absent = absent;
+    assert(!absent || partition->nn.grads.leaves);
+    partition->nn.grads.absent = absent;
 }
 
 void ls_partition_watch(ls_partition *partition, ls_leaf_watch watch) {
-    assert(partition->nn.leaves);
-    partition->nn.watch = watch;
+    assert(partition->nn.grads.leaves);
+    partition->nn.grads.watch = watch;
 }
 
 const ls_arena *ls_partition_arena(const ls_partition *partition) { return &partition->memory.arena; }

@@ -55,7 +55,7 @@ static int table_slots(const ls_partition *partition) {
         size_t sequences = micro->end - micro->begin;
         if (sequences == 0) continue;
         int slots = ls_grad_parts_slots(partition->pass.steps + partition->pass.micro_steps[m].first, sequences,
-                                        chunk > 0 ? chunk : sequences, partition->nn.leaves);
+                                        chunk > 0 ? chunk : sequences, partition->nn.grads.leaves);
         if (slots > most) most = slots;
     }
     return most;
@@ -66,7 +66,7 @@ ls_status ls_partition_plan_steps(ls_partition *partition) {
     const ls_layout *layout = &setup->layout;
     int row = setup->place.dp, count = 0;
     bool single = setup->policy.accumulate != LS_F32;
-    ls_grad_cut cut = single ? LS_GRAD_SEQUENCES : partition->nn.leaves ? LS_GRAD_LEAVES : LS_GRAD_WHOLE;
+    ls_grad_cut cut = single ? LS_GRAD_SEQUENCES : partition->nn.grads.leaves ? LS_GRAD_LEAVES : LS_GRAD_WHOLE;
     size_t steps = (size_t)partition->pass.micros.count * 2 + (size_t)setup->G + (single ? setup->B : 0);
     partition->pass.steps = ls_partition_take(partition, steps, sizeof *partition->pass.steps);
     partition->pass.micro_steps =
@@ -75,7 +75,7 @@ ls_status ls_partition_plan_steps(ls_partition *partition) {
         ls_partition_take(partition, (size_t)layout->dp + 1, sizeof *partition->grads.group_bounds);
     if (partition->memory.region.is_short) return ls_partition_no_memory();
     for (int d = 0; d <= layout->dp; d++) partition->grads.group_bounds[d] = ls_layout_first_group(layout, d);
-    partition->nn.sync.bounds = partition->grads.group_bounds;
+    partition->nn.batch_norm.sync.bounds = partition->grads.group_bounds;
     ls_grad_plan plan;
     ls_grad_plan_begin(&plan, setup->B, setup->G, cut);
     for (int m = 0; m < partition->pass.micros.count; m++) plan_micro(partition, &plan, m, &count);

@@ -137,7 +137,7 @@ static float *whole_grad(const ls_partition *partition, const ls_bucket *bucket)
 static ls_status gather_rows(ls_partition *partition, float *grad, ls_grad_rows rows) {
     size_t bytes[LS_SLICES_MAX];
     if (!partition->comms.tp || rows.count == rows.all) return LS_OK;
-    for (int t = 0; t < partition->nn.tp_size; t++) bytes[t] = rows.count * rows.elems * sizeof(float);
+    for (int t = 0; t < partition->nn.tp.size; t++) bytes[t] = rows.count * rows.elems * sizeof(float);
     return ls_tensor_all_gather(partition->device, partition->comms.tp, grad + rows.first * rows.elems, grad, bytes);
 }
 

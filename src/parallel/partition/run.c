@@ -30,10 +30,10 @@ static ls_status begin_action(job *j, bool with_steps) {
     ls_partition *partition = j->partition;
     ls_nn *nn = &partition->nn;
     ls_nn_set_rows(nn, j->micro->end - j->micro->begin, partition->setup.T);
-    nn->steps = partition->pass.steps + partition->pass.micro_steps[j->number].first;
-    nn->nsteps = with_steps ? partition->pass.micro_steps[j->number].count : 0;
+    nn->grads.steps = partition->pass.steps + partition->pass.micro_steps[j->number].first;
+    nn->grads.nsteps = with_steps ? partition->pass.micro_steps[j->number].count : 0;
     nn->dropout.p = partition->setup.dropout;
-    nn->infers = false;
+    nn->batch_norm.infers = false;
     nn->dropout.first_sequence = j->micro->begin;
     if (is_empty(j)) return LS_OK;
     return ls_partition_feed_tokens(partition, j->chunk, j->feed, j->micro->begin, j->micro->end);
@@ -171,8 +171,8 @@ static ls_status backward_block(job *j, int b, float *d, ls_block_pass phase) {
     if (phase != LS_BACKWARD_INPUT) LS_TRY(ls_partition_begin_grads(partition, b));
     LS_TRY(ls_partition_enter_block(partition, chunk, j->slot, b, b > chunk->first ? b - 1 : -1, &block));
     if (j->kept) block->kept = j->kept->kept[i];
-    partition->nn.act_counts = partition->numerics.blocks ? ls_partition_act_counts(partition, b) : NULL;
-    partition->nn.act_elems = partition->numerics.blocks ? &partition->numerics.blocks[b].acts_elems : NULL;
+    partition->nn.rounded.counts = partition->numerics.blocks ? ls_partition_act_counts(partition, b) : NULL;
+    partition->nn.rounded.elems = partition->numerics.blocks ? &partition->numerics.blocks[b].acts_elems : NULL;
     if (!is_empty(j)) {
         ls_partition_begin_results(partition, phase != LS_BACKWARD_WEIGHTS ? j->micro : NULL, j->number, b, true);
         if (partition->stage.kept_parts != LS_SAVE_ALL && block->kind->recompute)
@@ -240,7 +240,7 @@ const ls_schedule *ls_partition_schedule(const ls_partition *partition) { return
 ls_status ls_partition_run_lists(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed) {
     int number = partition->setup.place.pp;
     assert(partition->setup.train);
-    partition->nn.loss_scale = start;
+    partition->nn.grads.loss_scale = start;
     partition->nn.dropout.seed = partition->setup.seed;
     partition->nn.dropout.step = step;
     ls_partition_forget_prefetch(partition);

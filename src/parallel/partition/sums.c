@@ -85,7 +85,7 @@ static int64_t *parts_at(const ls_partition *partition, int64_t *sums, int part)
 }
 
 static bool by_group(const ls_partition *partition) {
-    return partition->setup.train && (partition->nn.absent || partition->sums.group_losses);
+    return partition->setup.train && (partition->nn.grads.absent || partition->sums.group_losses);
 }
 
 static size_t used_words(const ls_partition *partition) { return by_group(partition) ? sum_words(partition) : GROUPS; }
@@ -132,19 +132,20 @@ ls_status ls_partition_add_losses(ls_partition *partition, int64_t first, size_t
     const ls_nn *nn = &partition->nn;
     bool apart = first >= 0 && by_group(partition);
     if (setup->place.tp > 0 || partition->pass.audits) return LS_OK;
-    for (size_t b = 0, n; b < nn->B; b += n) {
+    for (size_t b = 0, n; b < nn->rows.B; b += n) {
         int g = apart ? group_of(partition, (size_t)first + b) : -1;
-        size_t left = apart ? ls_slice_begin(setup->B, setup->G, g + 1) - ((size_t)first + b) : nn->B;
-        n = nn->B - b < left ? nn->B - b : left;
-        if (apart && nn->absent && nn->absent[g]) continue;
+        size_t left = apart ? ls_slice_begin(setup->B, setup->G, g + 1) - ((size_t)first + b) : nn->rows.B;
+        n = nn->rows.B - b < left ? nn->rows.B - b : left;
+        if (apart && nn->grads.absent && nn->grads.absent[g]) continue;
         LS_TRY(nn->ops->add_losses(
-            nn->device, &(ls_add_losses_call){loss_at(partition, g), nn->scratch.loss + b * nn->T, n, nn->T, context}));
+            nn->device,
+            &(ls_add_losses_call){loss_at(partition, g), nn->scratch.loss + b * nn->rows.T, n, nn->rows.T, context}));
     }
     return LS_OK;
 }
 
 void ls_partition_watch_groups(ls_partition *partition, ls_loss_sum *losses, ls_exact_sum *squares) {
-    assert(!squares || (losses && partition->nn.leaves));
+    assert(!squares || (losses && partition->nn.grads.leaves));
     partition->sums.group_losses = losses;
     partition->sums.group_squares = squares;
 }
@@ -171,7 +172,7 @@ ls_status ls_partition_count_right(ls_partition *partition) {
     const ls_nn *nn = &partition->nn;
     size_t V = partition->model->shape.V;
     return nn->ops->count_right(nn->device, &(ls_count_right_call){partition->sums.words + RIGHT, nn->scratch.logits, V,
-                                                                   ls_nn_rows(nn), V, nn->targets});
+                                                                   ls_nn_rows(nn), V, nn->input.targets});
 }
 
 ls_status ls_partition_take_evaluation(ls_partition *partition, ls_loss_sum *loss, int64_t *right) {
