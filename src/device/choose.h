@@ -11,6 +11,7 @@
 #include "device/device.h"
 #include "device/unit.h"
 
+/* The device that ls_device_choose() found. */
 typedef struct ls_device_choice {
     char name[16];   /* for ls_device_open_named(): never "auto" */
     char about[240]; /* which device "auto" chose and why, a line for the user; "": there is no GPU, or no "auto" */

@@ -7,7 +7,8 @@
 
 #include "device/ops.h"
 
-/* All operations return LS_OK and leave their outputs as they are. The caller puts it in place of device->ops. */
+/* All operations return LS_OK and leave their outputs as they are. The caller sets device->ops to it for the rest of
+ * the pass, and back afterwards; copies, fills and waits of the device still work. */
 extern const ls_ops ls_ops_skip;
 
 #endif
