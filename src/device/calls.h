@@ -896,7 +896,7 @@ typedef enum ls_count {
 LS_DECLARE_ARGS(ls_count_call);
 
 /* before[i] = after[i] − before[i], the change of weights by an update. *lost += the number of updates that were lost
- * to rounding: elements that did not change although by[i], the update, is not 0. */
+ * to rounding: elements that did not change although by[i], the gradient or moment that drives the update, is not 0. */
 #define LS_ARGS_ls_difference_call(X)                                                                                  \
     X(OUT, float, before, LS_WHOLE)                                                                                    \
     X(IN, float, after, LS_WHOLE)                                                                                      \

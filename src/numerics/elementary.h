@@ -1,4 +1,5 @@
-/* elementary.h: elementary functions in double, for schedules, position tables and initialization.
+/* elementary.h: exp, log, sin, cos, tanh and pow in double, for learning-rate schedules, position tables and random
+ * initial values. Kernels have fp32 versions of their own (device/cpu/simd/math.h).
  *
  * Unlike libm, which differs between systems, they return the same bits everywhere, because they use only IEEE
  * operations and explicit fma. Formulas and errors are in docs/reference/arithmetic.md. Every NaN result is
