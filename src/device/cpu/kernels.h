@@ -267,7 +267,8 @@ typedef struct ls_kernels {
  * call; any thread may call. */
 const ls_kernels *ls_kernels_get(void);
 /* Fills the table with the portable kernels and those of the ISAs in the mask (1 << LS_ISA_AVX2, …); for tests,
- * benchmarks and audits. Running it needs a CPU with these ISAs. */
+ * benchmarks and audits. Running it needs a CPU with these ISAs. Kernels of matrix units are those of this CPU,
+ * whatever the mask. */
 void ls_kernels_fill(ls_kernels *table, unsigned isa_mask);
 
 /* Overwrite the entries for which an ISA has kernels, but for those of matrix units. The portable ones fill all. */
