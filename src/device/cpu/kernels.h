@@ -154,7 +154,8 @@ typedef struct ls_loss_kernels {
     void (*slice_grad)(float *dz, const float *z, size_t n, float m, float l, size_t target, float g);
     /* log(l) − (z_target − m) */
     float (*value)(float z_target, float m, float l);
-    /* A whole row: slice i holds z[bounds[i] … bounds[i+1]−1], 1 ≤ slices ≤ 4096. dz may be z; NULL: no gradient. */
+    /* A whole row: slice i holds z[bounds[i] … bounds[i+1]−1], 1 ≤ slices ≤ 4096. `target` counts from z[0]. dz may
+     * be z; NULL: no gradient. */
     ls_loss_row (*row)(float *dz, const float *z, const size_t *bounds, size_t slices, size_t target, float g);
 } ls_loss_kernels;
 

@@ -41,6 +41,7 @@ typedef struct edge {
     float sibling[LS_GEMM_SIBLINGS_MAX][LS_GEMM_TILE_ELEMS_MAX];
 } edge;
 
+/* Copies rows × columns floats. */
 static void copy_tile(float *to, size_t ldto, const float *from, size_t ldfrom, size_t rows, size_t columns) {
     for (size_t i = 0; i < rows; i++) memcpy(to + i * ldto, from + i * ldfrom, columns * sizeof(float));
 }
@@ -66,6 +67,7 @@ static void add_rest(const ls_gemm *g, const ls_gemm_place *p, bool whole, size_
     tile->bias = e->bias;
 }
 
+/* Runs the micro-kernel on the part of the panels that the segment covers. */
 static void run_micro(const ls_gemm_kernels *t, const ls_gemm_place *p, const ls_gemm_segment *s,
                       const ls_gemm_tile *tile) {
     size_t bytes = ls_gemm_packed_bytes(t);

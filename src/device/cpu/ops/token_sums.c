@@ -92,8 +92,8 @@ static void chain_sequence(const chain_task *t, float *to, size_t sequence, size
     }
 }
 
-/* Computes the sum of one group: its sequences, each by itself from +0, added in order. A callback of
- * ls_cpu_sum_groups(). */
+/* Computes the sum of one group: its sequences, each by itself from +0, added in order, to what `out` holds if the call
+ * accumulates. A callback of ls_cpu_sum_groups(). */
 static void chain_leaf(const void *ctx, int group, float *out) {
     const chain_task *t = ctx;
     const ls_cpu_chains *c = t->job->chains;
