@@ -79,9 +79,10 @@ void ls_arena_carve(ls_arena *arena, size_t align, void *memory, size_t bytes);
 void *ls_arena_take(ls_arena *arena, const char *kind, size_t bytes);
 /* Takes one piece of `count` elements of `each` bytes. If their product overflows, that is an error of the arena. */
 void *ls_arena_take_array(ls_arena *arena, const char *kind, size_t count, size_t each);
-/* Begin and end a phase, at most LS_ARENA_PHASES_MAX deep. The end makes what was taken since the matching begin free
- * for the next phase. A phase too many, or an end without a begin, is an error of the arena. */
+/* Begins a phase; phases nest at most LS_ARENA_PHASES_MAX deep, and one too many is an error of the arena. */
 void ls_arena_phase_begin(ls_arena *arena);
+/* Ends the innermost phase: the bytes taken since its begin are free for the next phase. An end without a begin is an
+ * error of the arena. */
 void ls_arena_phase_end(ls_arena *arena);
 
 /* Ends the layout. Returns the first error of a take or a phase, an error for a phase left open and, when carving, an

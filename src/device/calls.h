@@ -293,9 +293,9 @@ typedef struct ls_drop {
     size_t together, gap;
 } ls_drop;
 
-/* Return the threshold (p·2^32) and the scale (1 / (1 − p), rounded to fp32) of ls_drop for the probability 0 ≤ p < 1
- * to be dropped. */
+/* Returns ls_drop.threshold (p·2^32) for the probability 0 ≤ p < 1 that an element is dropped. */
 static inline uint32_t ls_dropout_threshold(double p) { return (uint32_t)(p * 0x1p32); }
+/* Returns ls_drop.scale, 1 / (1 − p) rounded to fp32. */
 static inline float ls_dropout_scale(double p) { return (float)(1.0 / (1.0 - p)); }
 
 /* Sets the threshold and the scale of *drop for this probability to be dropped. */

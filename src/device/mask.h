@@ -46,20 +46,20 @@ static inline bool ls_mask_sees(ls_mask m, size_t query, size_t key) {
     return key <= query && key >= ls_mask_first_key(m, query);
 }
 
-/* Return the range of keys that at least one of the queries sees, and the range that all of them see, which may be
- * empty. `queries` is not empty. */
+/* Returns the range of keys that at least one of the queries sees. `queries` is not empty. */
 static inline ls_positions ls_mask_keys(ls_mask m, ls_positions queries) {
     return (ls_positions){ls_mask_first_key(m, queries.begin), queries.end};
 }
+/* Returns the range of keys that all of the queries see; it may be empty (end ≤ begin). */
 static inline ls_positions ls_mask_shared_keys(ls_mask m, ls_positions queries) {
     return (ls_positions){ls_mask_first_key(m, queries.end - 1), queries.begin + 1};
 }
 
-/* Return the range of the T queries that see at least one of the keys, and the range that sees all of them, which may
- * be empty. `keys` is not empty. */
+/* Returns the range of the T queries that see at least one of the keys. `keys` is not empty. */
 static inline ls_positions ls_mask_queries(ls_mask m, ls_positions keys, size_t T) {
     return (ls_positions){keys.begin, ls_mask_end_query(m, keys.end - 1, T)};
 }
+/* Returns the range of the T queries that see all of the keys; it may be empty (end ≤ begin). */
 static inline ls_positions ls_mask_shared_queries(ls_mask m, ls_positions keys, size_t T) {
     return (ls_positions){keys.end - 1, ls_mask_end_query(m, keys.begin, T)};
 }
@@ -67,6 +67,7 @@ static inline ls_positions ls_mask_shared_queries(ls_mask m, ls_positions keys, 
 /* How many pairs of a block of queries and keys are seen: none (the kernel skips the block), some (it masks single
  * pairs) or all. */
 typedef enum ls_mask_cover { LS_MASK_EMPTY, LS_MASK_PARTIAL, LS_MASK_FULL } ls_mask_cover;
+/* Returns whether the queries see none, some or all of the keys; neither range is empty. */
 static inline ls_mask_cover ls_mask_cover_of(ls_mask m, ls_positions queries, ls_positions keys) {
     ls_positions some = ls_mask_keys(m, queries), all = ls_mask_shared_keys(m, queries);
     if (keys.end <= some.begin || keys.begin >= some.end) return LS_MASK_EMPTY;

@@ -39,8 +39,9 @@ static uint64_t to_bits(double value) {
     return bits;
 }
 
-/* Return the one NaN of all results, and +infinity. */
+/* Returns the one NaN of all results. */
 static double quiet_nan(void) { return from_bits(0x7FF8000000000000u); }
+/* Returns +infinity. */
 static double infinity(void) { return from_bits(0x7FF0000000000000u); }
 
 /* Returns a + b as a pair, exactly; |a| ≥ |b|, or a is zero. */
@@ -234,7 +235,7 @@ static pair remainder_of(double u, unsigned *quarter) {
     return sum_pair(r, lost - fma(n, HALF_PI_3, b_low));
 }
 
-/* Return sine and cosine of high + low, an angle from -pi/4 to pi/4. */
+/* Returns the sine of high + low, an angle from -pi/4 to pi/4. */
 static double sin_of(pair r) {
     static const double c[] = {-0x1.5555555555555p-3, 0x1.111111111110bp-7,   -0x1.a01a01a018a5fp-13,
                                0x1.71de3a532f6cep-19, -0x1.ae64528c03199p-26, 0x1.61208b5279e90p-33,
@@ -243,6 +244,7 @@ static double sin_of(pair r) {
     return r.high + fma(r.high * s, horner(c, 7, s), r.low * fma(-0.5, s, 1.0));
 }
 
+/* Returns the cosine of high + low, an angle from -pi/4 to pi/4. */
 static double cos_of(pair r) {
     static const double c[] = {0x1.555555555554bp-5,   -0x1.6c16c16c14f7fp-10, 0x1.a01a019c827e9p-16,
                                -0x1.27e4f7e96c21cp-22, 0x1.1ee9d6c4dcd36p-29,  -0x1.8fa41ada9d8b8p-37};

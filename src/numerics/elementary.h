@@ -13,8 +13,9 @@
 double ls_exp_f64(double x);
 /* Returns the natural logarithm: NaN below zero, -inf of either zero. */
 double ls_log_f64(double x);
-/* Return sine and cosine of x radians, however large a finite x is; NaN of infinities. */
+/* Returns the sine of x radians, however large a finite x is; NaN of infinities; it keeps -0. */
 double ls_sin_f64(double x);
+/* Returns the cosine of x radians, however large a finite x is; NaN of infinities. */
 double ls_cos_f64(double x);
 /* Returns the hyperbolic tangent; it keeps -0. */
 double ls_tanh_f64(double x);

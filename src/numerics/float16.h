@@ -10,13 +10,14 @@
 
 #define LS_NAN_BITS 0x7FC00000u /* the one NaN of results: quiet, positive */
 
-/* Reinterpret a bit pattern as a float, and a float as its pattern; a NaN keeps its bits. */
+/* Reinterprets a bit pattern as a float; a NaN keeps its bits. */
 static inline float ls_f32_from_bits(uint32_t bits) {
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }
 
+/* Returns the bit pattern of a float; a NaN keeps its bits. */
 static inline uint32_t ls_f32_bits(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);

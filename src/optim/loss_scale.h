@@ -53,9 +53,10 @@ typedef enum ls_loss_scale_verdict {
 /* Checks the settings. LS_ERR_INPUT names the setting that is out of range and its value. */
 ls_status ls_loss_scale_check(const ls_loss_scale_settings *settings);
 
-/* Set *exponent to that of a scale, given as text ("65536", "0.5" or "2^16") or as a number. Anything other than a
- * power of two from 2^-14 to 2^24 is LS_ERR_INPUT. */
+/* Parses a loss scale, "65536", "0.5" or "2^16", and sets *exponent to its power of two. Anything other than a power of
+ * two from 2^-14 to 2^24 is LS_ERR_INPUT. */
 ls_status ls_loss_scale_parse(const char *text, int *exponent);
+/* Sets *exponent to log2 of a scale. Anything other than a power of two from 2^-14 to 2^24 is LS_ERR_INPUT. */
 ls_status ls_loss_scale_exponent(double scale, int *exponent);
 
 /* Returns the state before the first step: the initial exponent with the full hysteresis. The settings must have been
@@ -65,9 +66,10 @@ ls_loss_scale ls_loss_scale_start(const ls_loss_scale_settings *settings);
  * `overflow`: its gradient was not finite. Every worker calls it with the same input. */
 ls_loss_scale_verdict ls_loss_scale_after(ls_loss_scale *state, const ls_loss_scale_settings *settings, bool overflow);
 
-/* Save the state as three words of a checkpoint, and restore it. Words that are no valid state under these settings are
- * LS_ERR_INPUT, and *state is unchanged. */
+/* Writes the state as words of a checkpoint. */
 void ls_loss_scale_save(const ls_loss_scale *state, int64_t words[LS_LOSS_SCALE_WORDS]);
+/* Restores a saved state. Words that are no valid state under these settings are LS_ERR_INPUT, and *state is
+ * unchanged. */
 ls_status ls_loss_scale_restore(ls_loss_scale *state, const ls_loss_scale_settings *settings,
                                 const int64_t words[LS_LOSS_SCALE_WORDS]);
 

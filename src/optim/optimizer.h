@@ -31,8 +31,9 @@ typedef struct ls_sgd_options {
     bool nesterov;
 } ls_sgd_options;
 
-/* Check that the options are in the ranges above; LS_ERR_INPUT names the option and its value. */
+/* Checks that the options are in the ranges above; LS_ERR_INPUT names the option and its value. */
 ls_status ls_adamw_options_check(const ls_adamw_options *options);
+/* Checks the momentum, and that Nesterov has a momentum above 0; else LS_ERR_INPUT. */
 ls_status ls_sgd_options_check(const ls_sgd_options *options);
 
 /* β1^t and β2^t for AdamW's bias correction, by repeated multiplication. All zeros: before the first move. */
@@ -56,10 +57,11 @@ typedef struct ls_optimizer {
 /* Returns how many moments each weight has: 2 with AdamW, 1 with SGD with momentum, otherwise 0. */
 int ls_optimizer_moments(const ls_optimizer *optimizer);
 
-/* Compute the scalars of update powers->updates: 1 is the first; skipped steps do not count. `weight_decay` is that of
- * the group of parameters, `factor` that of ls_clip_factor(). */
+/* Returns the scalars of AdamW for update powers->updates: 1 is the first; skipped steps do not count. `weight_decay`
+ * is that of the parameters to be updated, 0 for those without; `factor` that of ls_clip_factor(). */
 ls_update_step ls_adamw_scalars(const ls_adamw_powers *powers, const ls_adamw_options *options, double lr,
                                 double weight_decay, float factor);
+/* Returns the scalars of SGD, which do not depend on the number of the update. */
 ls_update_step ls_sgd_scalars(const ls_sgd_options *options, double lr, double weight_decay, float factor);
 
 /* State sums of a parameter: LS_STATE_TENSORS sums of the elements that this worker reports (ls_param.once), then as

@@ -272,10 +272,13 @@ const ls_kernels *ls_kernels_get(void);
  * whatever the mask. */
 void ls_kernels_fill(ls_kernels *table, unsigned isa_mask);
 
-/* Overwrite the entries for which an ISA has kernels, but for those of matrix units. The portable ones fill all. */
+/* Sets the whole table to portable C; entries of matrix units become NULL, here and in the next three. */
 void ls_kernels_fill_portable(ls_kernels *table);
+/* Sets the whole table to the kernels for NEON, without those of matrix units. */
 void ls_kernels_fill_neon(ls_kernels *table);
+/* Sets the whole table to the kernels for AVX2, without those of matrix units. */
 void ls_kernels_fill_avx2(ls_kernels *table);
+/* Sets the whole table to the kernels for AVX-512, without those of matrix units. */
 void ls_kernels_fill_avx512(ls_kernels *table);
 /* Fills attention for bf16 tensors with BFMMLA, on an ARM64 CPU with BF16. The units of x86-64 have none. */
 void ls_attention_kernels_fill_bfmmla(ls_attention_kernels *table);

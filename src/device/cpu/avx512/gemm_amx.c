@@ -32,8 +32,9 @@ static const _Alignas(64) tile_config config = {
     .rows = {TILE, TILE, TILE, TILE, TILE, TILE, TILE, TILE},
 };
 
-/* Configures the tiles of the calling thread, before the first tile of a task; end() releases them after the last. */
+/* Configures the tiles of the calling thread; called before the first tile of a task. */
 static void begin(void) { _tile_loadconfig(&config); }
+/* Releases the tiles of the calling thread; called after the last tile of a task. */
 static void end(void) { _tile_release(); }
 
 /* Applies the epilogue to finished sums: adds the addends and the bias, rounds if the tile goes to bf16, and stores. */

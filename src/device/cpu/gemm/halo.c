@@ -29,8 +29,9 @@ static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 /* Returns the elements of a row of the halo, over all channels. */
 static size_t row_elems(const halo *h) { return h->p->channels * h->width; }
 
-/* Return the lowest pixel of a patch, counted from that of tap 0, and how far its last pixel is from its first. */
+/* Returns the lowest pixel of a patch along one side, counted from that of tap 0: 0 or negative. */
 static ptrdiff_t reach(size_t taps, ptrdiff_t tap) { return tap < 0 ? (ptrdiff_t)(taps - 1) * tap : 0; }
+/* Returns how many pixels a patch's last pixel is from its first. */
 static size_t span_of(size_t taps, ptrdiff_t tap) { return (taps - 1) * (size_t)(tap < 0 ? -tap : tap); }
 
 /* Prepares an empty halo. Returns false if the channels are many, if a step is not positive, or if there is no space

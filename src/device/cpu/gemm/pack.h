@@ -26,8 +26,9 @@ typedef struct ls_gemm_lines {
     size_t line, k;
 } ls_gemm_lines;
 
-/* Return the rows of A, and the columns of B, as lines. */
+/* Returns the rows of A as lines. */
 ls_gemm_lines ls_gemm_lines_of_a(const ls_gemm *g);
+/* Returns the columns of B as lines. */
 ls_gemm_lines ls_gemm_lines_of_b(const ls_gemm *g);
 /* Returns the lines without the first `line` of them and without the first `k` values of each. Copies no data. */
 ls_gemm_lines ls_gemm_lines_from(ls_gemm_lines x, size_t line, size_t k);
@@ -66,9 +67,11 @@ static inline size_t ls_gemm_grid_at(const ls_gemm_grid *grid, size_t row) {
 void ls_gemm_gather(const ls_gemm_kernels *kernels, float *panel, size_t width, ls_gemm_lines from, size_t lines,
                     size_t k);
 
-/* Pack patches of images with few channels faster than ls_gemm_gather(), with positions or with columns as lines.
- * Return false, and write nothing, if they do not support these patches; the caller then gathers. */
+/* Packs patches of images with few channels, with positions as lines, faster than ls_gemm_gather(). Returns false, and
+ * writes nothing, for patches that it does not support; the caller then gathers. */
 bool ls_gemm_halo_positions(float *panel, size_t width, const ls_gemm_lines *from, size_t lines, size_t k);
+/* Does the same with columns of the matrix of patches as lines. Returns false, and writes nothing, for patches that it
+ * does not support. */
 bool ls_gemm_halo_columns(float *panel, size_t width, const ls_gemm_lines *from, size_t lines, size_t k);
 
 #endif

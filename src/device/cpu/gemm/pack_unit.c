@@ -102,20 +102,21 @@ static void along(const ls_gemm_kernels *kernels, part p, ls_gemm_lines from, si
 #define LOW8(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define HIGH8(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 
-/* Loads eight 16-bit values from any address; so do load_four(), which fills only the lower half with sense, and
- * store8(). */
+/* Loads eight 16-bit values from any address. */
 static inline half8 load8(const uint16_t *from) {
     half8 x;
     memcpy(&x, from, sizeof x);
     return x;
 }
 
+/* Loads four 16-bit values from any address, twice: the upper half repeats the lower. */
 static inline half8 load_four(const uint16_t *from) {
     half4 x;
     memcpy(&x, from, sizeof x);
     return __builtin_shufflevector(x, x, 0, 1, 2, 3, 0, 1, 2, 3);
 }
 
+/* Stores eight 16-bit values to any address. */
 static inline void store8(uint16_t *to, half8 x) { memcpy(to, &x, sizeof x); }
 
 /* Packs one group of four rows. */

@@ -27,6 +27,7 @@ LSK_INLINE v16 gelu_slope(v16 x) {
     return v16_fma(inner, v16_fma(v16_set1(GELU_C3), q, v16_set1(GELU_C0)), v16_fma(half, t, half));
 }
 
+/* Returns x·sigmoid(x). */
 LSK_INLINE v16 silu(v16 x) { return v16_mul(x, v16_sigmoid(x)); }
 
 /* Returns the derivative of silu() at x; s = sigmoid(x). */
@@ -41,12 +42,16 @@ LSK_INLINE v16 keep_positive(v16 x, v16 by) {
     return v16_select(v16_le(by, zero), zero, x);
 }
 
+/* Returns x, but +0 for x ≤ 0; NaN stays. */
 LSK_INLINE v16 relu(v16 x) { return keep_positive(x, x); }
 
-/* Return the gradient of x from dy; for ReLU and the sigmoid from the output y of forward instead of x. */
+/* Returns the gradient of x from dy and x. */
 LSK_INLINE v16 gelu_dx(v16 dy, v16 x) { return v16_mul(dy, gelu_slope(x)); }
+/* Returns the gradient of x from dy and x. */
 LSK_INLINE v16 silu_dx(v16 dy, v16 x) { return v16_mul(dy, silu_slope(x, v16_sigmoid(x))); }
+/* Returns the gradient of x from dy and the output y of forward, not x. */
 LSK_INLINE v16 relu_dx(v16 dy, v16 y) { return keep_positive(dy, y); }
+/* Returns the gradient of x from dy and the output y of forward, not x. */
 LSK_INLINE v16 sigmoid_dx(v16 dy, v16 y) { return v16_mul(dy, v16_mul(y, v16_sub(v16_set1(1.0f), y))); }
 
 LSK_LOOP1(lsk_gelu_forward, gelu)

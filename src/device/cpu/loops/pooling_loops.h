@@ -103,8 +103,9 @@ LSK_INLINE few few_load(const float *from) {
 }
 LSK_INLINE void few_store(void *to, few_int v) { memcpy(to, &v, sizeof v); }
 
-/* Return yes where the mask is set, else no; and order_of() of four lanes. */
+/* Returns `yes` in the lanes of the mask, `no` in the others. */
 LSK_INLINE few_int few_select(few_int mask, few_int yes, few_int no) { return (mask & yes) | (~mask & no); }
+/* Maps bit patterns as order_of() does. */
 LSK_INLINE few_int few_order(few_int bits) { return bits ^ ((bits >> 31) & 0x7FFFFFFF); }
 
 /* Computes max_window() for channels i … i+3. */

@@ -39,12 +39,13 @@ static float *scratch_of(const attention_job *job, int thread) {
     return job->scratch + (size_t)thread * job->scratch_elems;
 }
 
-/* Return a tensor moved by `rows` rows; a NULL tensor, one of the other pass, stays NULL. */
+/* Returns an input tensor moved by `rows` rows; a NULL tensor, one of the other pass, stays NULL. */
 static ls_attention_in in_at(ls_attention_in x, size_t rows, ls_dtype act) {
     if (x.at) x.at = (const char *)x.at + rows * x.row_stride * ls_dtype_bytes(act);
     return x;
 }
 
+/* Returns an output tensor moved by `rows` rows; NULL stays NULL. */
 static ls_attention_out out_at(ls_attention_out x, size_t rows, ls_dtype act) {
     if (x.at) x.at = (char *)x.at + rows * x.row_stride * ls_dtype_bytes(act);
     return x;
@@ -69,13 +70,14 @@ static ls_attention sequence_of(const ls_attention_call *call, size_t part, size
     return a;
 }
 
-/* Return query head `at`, and unit `at`, of all sequences; they are counted by sequence, then part, then head. */
+/* Returns query head number `at` of all sequences; heads are counted by sequence, then part, then head. */
 static head_place head_at(const attention_job *job, size_t at) {
     size_t b = at / job->heads, head = at % job->heads, part = 0;
     while (head >= job->call->parts[part].heads) head -= job->call->parts[part++].heads;
     return (head_place){sequence_of(job->call, part, b), head};
 }
 
+/* Returns the key/value head of unit `at`, counted by sequence, then part, then head. */
 static head_place unit_at(const attention_job *job, size_t at) {
     size_t b = at / job->kv_heads, head = at % job->kv_heads, part = 0;
     while (head >= job->call->parts[part].kv_heads) head -= job->call->parts[part++].kv_heads;

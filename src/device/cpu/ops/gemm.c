@@ -13,13 +13,15 @@ ls_status ls_cpu_op_gemm(ls_device *device, const ls_gemm *call) {
     return LS_OK;
 }
 
-/* Computes the convolution as a matmul over patches (device/conv.h); so do the next two. */
+/* Computes a convolution as a matmul over patches: device/conv.h. */
 ls_status ls_cpu_op_conv_forward(ls_device *device, const ls_conv_call *call) { return ls_conv_forward(device, call); }
 
+/* Computes dx of a convolution as matmuls: device/conv.h. */
 ls_status ls_cpu_op_conv_input_grad(ls_device *device, const ls_conv_call *call) {
     return ls_conv_input_grad(device, call);
 }
 
+/* Computes dw of a convolution as a matmul: device/conv.h. */
 ls_status ls_cpu_op_conv_weight_grad(ls_device *device, const ls_conv_call *call) {
     return ls_conv_weight_grad(device, call);
 }

@@ -7,8 +7,9 @@
 #include "device/cpu/ops/staging.h"
 #include "numerics/float16.h"
 
-/* Return the columns of z that belong to the loss: first … end − 1. */
+/* Returns the first column of z that belongs to the loss. */
 static size_t first_column(const ls_loss_call *c) { return c->bounds[0]; }
+/* Returns one more than the last column of z that belongs to the loss. */
 static size_t end_column(const ls_loss_call *c) { return c->bounds[c->slices]; }
 
 /* Returns the column of a row's target, or LS_LOSS_NO_TARGET if another worker holds it. */
@@ -18,8 +19,9 @@ static size_t target_column(const ls_loss_call *c, size_t row) {
     return (size_t)column;
 }
 
-/* Return row `row` of the logits, from column 0 on: as fp32, and as 16-bit numbers. */
+/* Returns row `row` of fp32 logits, from column 0 on. */
 static const float *logits_of(const ls_loss_call *c, size_t row) { return (const float *)c->z + row * c->z_stride; }
+/* Returns row `row` of 16-bit logits, from column 0 on. */
 static const uint16_t *halves_of(const ls_loss_call *c, size_t row) {
     return (const uint16_t *)c->z + row * c->z_stride;
 }

@@ -35,10 +35,13 @@ static ls_status backward(ls_device *device, const ls_pooling_call *c, bool max)
                       &(rows_args){max ? k->max_backward : k->mean_backward, c});
 }
 
-/* The four operations: max pooling also writes, and its backward reads, which tap each maximum came from (taps). */
+/* Computes y, the maximum of each window, and taps, where in the window it was. */
 ls_status ls_cpu_op_max_pool_forward(ls_device *device, const ls_pooling_call *c) { return forward(device, c, true); }
+/* Computes dx from dy and taps. */
 ls_status ls_cpu_op_max_pool_backward(ls_device *device, const ls_pooling_call *c) { return backward(device, c, true); }
+/* Computes y, the mean of each window. */
 ls_status ls_cpu_op_mean_pool_forward(ls_device *device, const ls_pooling_call *c) { return forward(device, c, false); }
+/* Computes dx from dy. */
 ls_status ls_cpu_op_mean_pool_backward(ls_device *device, const ls_pooling_call *c) {
     return backward(device, c, false);
 }

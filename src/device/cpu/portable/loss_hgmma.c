@@ -8,8 +8,9 @@ enum { PACK = 8, LANES = 512, FOLD = 32 }; /* FOLD: lanes that are folded first 
 
 static const float log2_e = 0x1.715476p+0f;
 
-/* Widens a logit; rounded() is the way back. */
+/* Widens a 16-bit logit. */
 static float wide(uint16_t x, ls_dtype type) { return type == LS_BF16 ? ls_bf16_to_f32(x) : ls_f16_to_f32(x); }
+/* Rounds to a 16-bit type, to nearest even. */
 static uint16_t rounded(float x, ls_dtype type) { return type == LS_BF16 ? ls_bf16_from_f32(x) : ls_f16_from_f32(x); }
 
 /* Returns e^(z − m) with the GPU's exp2; shift is −m·log2 e. */
