@@ -504,8 +504,9 @@ LS_DECLARE_ARGS(ls_rope_call);
 
 /* ---- loss -------------------------------------------------------------------------------------------------------- */
 
-/* Softmax cross-entropy of rows of logits, of which this worker holds some or all columns. Slice i is columns
- * bounds[i] … bounds[i+1]−1 of z, and column 0 is that of id id_begin.
+/* Softmax cross-entropy of rows of logits z, of which this worker holds some or all columns (a part of the vocabulary).
+ * Slice i is columns bounds[i] … bounds[i+1]−1 of z, and column 0 is that of id id_begin. For each row, m is the
+ * maximum of z, l the sum of exp(z − m), added by slices as the tree, and loss = log(l) − (z_target − m).
  *
  * A worker that holds whole rows calls loss_rows. Workers that share rows:
  *
@@ -617,19 +618,20 @@ LS_DECLARE_ARGS(ls_attention_call);
 
 /* ---- optimizers -------------------------------------------------------------------------------------------------- */
 
+/* Elements of a block of a squared norm; moments of an optimizer at most. */
 enum { LS_SQUARE_BLOCK = 1024, LS_MOMENTS_MAX = 2 };
 
-/* An update rule and its scalars, of which each rule reads its own (docs/reference/arithmetic.md, "Step"). Formed in
- * double by the caller and rounded once. */
+/* An update rule and its scalars, of which each rule reads its own (docs/reference/arithmetic.md, "Step"). The
+ * optimizer (optim/optimizer.h) computes them in double and rounds them once. */
 typedef struct ls_update_step {
     ls_optimizer_kind rule;
-    float factor;            /* f */
-    float rate;              /* AdamW: a; SGD: lr */
-    float beta1, beta1_rest; /* AdamW: β1, 1 − β1 */
-    float beta2, beta2_rest;
-    float root; /* r */
-    float epsilon;
-    float decay;                  /* 1 − lr·wd */
+    float factor;                 /* f, by which the gradient is multiplied first (optim/clip.h) */
+    float rate;                   /* AdamW: lr / (1 − β1^t); SGD: lr */
+    float beta1, beta1_rest;      /* AdamW: β1, 1 − β1 */
+    float beta2, beta2_rest;      /* AdamW: β2, 1 − β2 */
+    float root;                   /* AdamW: 1 / √(1 − β2^t) */
+    float epsilon;                /* AdamW */
+    float decay;                  /* AdamW: 1 − lr·wd */
     float momentum, weight_decay; /* SGD */
     bool nesterov;
 } ls_update_step;

@@ -1,10 +1,10 @@
 /* kernels.h: the table of single-threaded functions that do the arithmetic of a CPU, one small struct for each family.
  * Operations (ops/) divide a tensor among threads and call a kernel for each part; collectives call `add` directly.
  *
- * The table is filled once, from portable C upwards: each ISA overrides what it does better, and all give the same
- * bits: the contract is docs/reference/arithmetic.md. A kernel allocates nothing and keeps nothing; scratch comes from
- * the caller. The comment at each kernel says how threads may split its work. Strides count elements and may be larger
- * than the row.
+ * The table is filled once, with the kernels of the widest ISA of this CPU; all ISAs give the same bits, and the
+ * contract that fixes them is docs/reference/arithmetic.md. A kernel allocates nothing and keeps nothing; scratch comes
+ * from the caller. The comment at each kernel says how threads may split its work. Strides count elements and may be
+ * larger than the row.
  *
  * "Chain": a sum in ascending order, one fused multiply-add (or addition) after another. "Slice": a fixed part of a row
  * or matrix whose sum stands alone before slices are added. "sum16": a sum in 16 lanes, which are then added in pairs.
