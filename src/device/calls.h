@@ -100,8 +100,7 @@ typedef enum ls_gemm_end {
     /* The matmul computes the gradient of silu(gate)·up. c receives the gradients of gate and up, whose values are read
      * from pre. Rows of c and pre are ldc apart: `gate` columns of gate, then as many of up, and so on. */
     LS_GEMM_GATED_GRAD,
-    LS_GEMM_GATED /* writes C, and y[m][n / 2] = silu(gate)·up: C has `gate` columns of gate, as many of up, and so on
-                   */
+    LS_GEMM_GATED /* writes C (`gate` columns of gate, as many of up, and so on), and y[m][n / 2] = silu(gate)·up */
 } ls_gemm_end;
 
 /* C[m][n] = A·B, where k is cut into `slices` whose sums are joined by the tree; then the siblings, the bias and the
@@ -111,8 +110,8 @@ typedef enum ls_gemm_end {
     X(VALUE, ls_gemm_form, form)                                                                                       \
     X(VALUE, ls_dtype, dtype) /* of A and B: LS_F32, LS_BF16 or LS_F16 */                                              \
     X(VALUE, ls_unit, unit)   /* with LS_BF16: the unit that adds; all but LS_UNIT_CHAIN add granules of k */          \
-    /* With a unit: k is sequences of so many, and a granule ends with each; slices begin and end with sequences then; \
-     * 0: k is one sequence */                                                                                         \
+    /* With a unit: k consists of sequences of `period` values; a granule ends with each, and slices begin and end     \
+     * with sequences. 0: k is one sequence */                                                                         \
     X(SIZE, period)                                                                                                    \
     X(SIZE, m)                                                                                                         \
     X(SIZE, n)                                                                                                         \
@@ -125,7 +124,7 @@ typedef enum ls_gemm_end {
     X(OUT_AS, c->c_dtype, c, LS_WHOLE)                                                                                 \
     /* LS_F32, or a 16-bit type: rounded once, last of all; not with accumulate or siblings */                         \
     X(VALUE, ls_dtype, c_dtype)                                                                                        \
-    X(STRIDE, ldc) /* behind a row that ends inside 16 bytes, a GPU may write zeros to their end, if ldc has them */   \
+    X(STRIDE, ldc)        /* a GPU may write zeros behind a row, up to a multiple of 16 bytes, if ldc leaves room */   \
     X(VALUE, int, slices) /* 0 or 1: one chain; else up to LS_GEMM_SLICES_MAX */                                       \
     /* Ascending positions from 0 to k; NULL with one slice */                                                         \
     X(LIST, size_t, bounds, c->slices > 1 ? (size_t)c->slices + 1 : 0)                                                 \
@@ -326,8 +325,8 @@ LS_DECLARE_ARGS(ls_dropout_call);
 /* ---- norms and activations --------------------------------------------------------------------------------------- */
 
 /* Rows of C elements. Forward reads x, w, b and eps, writes y, mean and rstd; backward reads dy, x, w, mean and rstd
- * (with `remake` also b and eps), writes dx; params reads dy, x, mean and rstd, writes dw and db. Backward does more
- * where it is told to, with the bits of one operation after another. */
+ * (with `remake` also b and eps), writes dx; params reads dy, x, mean and rstd, writes dw and db. Backward also does
+ * what `branch`, `remake`, `params` and the copies ask for, with the bits of separate operations. */
 #define LS_ARGS_ls_norm_call(X)                                                                                        \
     X(SIZE, rows)                                                                                                      \
     X(SIZE, C)                                                                                                         \
@@ -337,8 +336,8 @@ LS_DECLARE_ARGS(ls_dropout_call);
     X(IN, float, x, c->x_stride)                                                                                       \
     X(STRIDE, x_stride)                                                                                                \
     X(IN_AS, c->act, branch, c->C) /* [rows][C], as x: sum = x + branch is normalised; NULL: x is; not in params */    \
-    X(OUT, float, sum, c->C)       /* [rows][C], with a branch; of backward: room for it, whatever is left there */    \
-    X(DROP, drop)                  /* of branch, and of what dx_copy gets */                                           \
+    X(OUT, float, sum, c->C) /* [rows][C], with a branch; backward uses it as scratch, and leaves it undefined */      \
+    X(DROP, drop)            /* of branch, and of what dx_copy gets */                                                 \
     X(IN, float, w, LS_WHOLE)                                                                                          \
     X(IN, float, b, LS_WHOLE)                                                                                          \
     X(OUT_AS, c->act, y, c->y_stride)                                                                                  \
@@ -352,8 +351,8 @@ LS_DECLARE_ARGS(ls_dropout_call);
     X(STRIDE, dx_stride)                                                                                               \
     X(OUT_AS, c->act, dx_copy, c->C) /* backward: [rows][C] of a 16-bit act, as dx: gets dx, rounded; NULL: none */    \
     X(VALUE, bool, add)              /* backward: dx = dx + the gradient, with one addition */                         \
-    X(VALUE, bool, remake)           /* backward: y once more too */                                                   \
-    X(VALUE, bool, params)           /* backward: what params makes, too */                                            \
+    X(VALUE, bool, remake)           /* backward: also writes y again */                                               \
+    X(VALUE, bool, params)           /* backward: also computes dw and db, as params does */                           \
     /* With params and dx_copy: [slices][C] the gradient of a bias whose dy is dx_copy; NULL: none. */                 \
     X(OUT, float, dx_sums, LS_WHOLE)                                                                                   \
     /* [slices][C] */                                                                                                  \

@@ -1,11 +1,11 @@
 /* device.h: where tensors live and where operations on them run.
  *
  * A device (the CPU, a GPU, or one without hardware for the planner) is a memory space, some queues with events like
- * CUDA streams, and a table of operations (ops.h). Each worker opens one. Operations, copies and fills
- * are enqueued and take effect in the order of the calls; they may still be running when the call returns. On the CPU
- * every call returns when its work is done.
+ * CUDA streams, and a table of operations (ops.h). Each worker opens one. Operations, copies and fills are enqueued and
+ * take effect in the order of the calls; they may still be running when the call returns. On the CPU every call returns
+ * when its work is done.
  *
- *     ls_device_copy_in → ops->gemm → ops->gelu_forward → ls_device_record → … → ls_device_wait → ls_device_copy_out
+ *     ls_device_copy_in → ops->gemm → ops->act_forward → ls_device_record → … → ls_device_wait → ls_device_copy_out
  *
  * Calls go to the queue that ls_device_use() named last, at first LS_QUEUE_COMPUTE. Between queues events alone make an
  * order: what follows ls_device_follow() on one queue comes after what was before ls_device_record() on another.

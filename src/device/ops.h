@@ -6,7 +6,7 @@
  * on the number of threads or on the ISA. One list, LS_OPS, makes the table and, in each device, the declarations of
  * its functions.
  *
- * 16-bit tensors are widened as they are read and rounded once as they are written; all arithmetic is fp32.
+ * 16-bit tensors are widened as they are read and rounded once as they are written; arithmetic on tensors is fp32.
  * LS_ERR_INPUT for a type that is neither LS_F32 nor LS_BF16 nor LS_F16.
  *
  * An operation goes to the current queue of the device and may still run when it returns (device.h). Ids and targets

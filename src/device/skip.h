@@ -1,4 +1,4 @@
-/* skip.h: operations that do nothing, for a worker that abandons the pass in progress.
+/* skip.h: operations that do nothing, for a worker that abandons the pass in progress (parallel/partition/run.c).
  *
  * The worker must not leave the pass, because other workers wait for the tensors it sends. So it runs the pass to its
  * end with these operations, sends and receives as usual, and computes nothing. All workers discard the result. */

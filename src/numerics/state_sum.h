@@ -1,6 +1,8 @@
-/* state_sum.h: a checksum of a run's state that does not depend on which worker holds which part.
+/* state_sum.h: a checksum of weights and optimizer state that does not depend on which worker holds which part. Updates
+ * compute it on the way (ops->update, ops->state_sums); the guards compare it later, to detect memory that has changed.
  *
- * With x(i) the 32-bit pattern of element i of a tensor, it is, mod 2^64 and for two sets of odd factors b of 64 bits,
+ * With x(i) the 32-bit pattern of element i of a tensor, it is, mod 2^64, for odd factors a of 32 bits and b of 64
+ * bits, with one set of b for each of the two words of a ls_hash128:
  *
  *     Σ x(i) · a(i mod 1024) · b(tensor, i / 1024)
  *

@@ -1,7 +1,7 @@
 /* peak.c: the rate of multiply-adds that this CPU, or one of its matrix units, can reach, for benchmarks and for MFU.
  *
  * Chains of multiply-adds that stay in registers, more of them than latency × pipes, in assembly so that no
- * compiler can make them fewer. All threads start together and each tells its own rate. */
+ * compiler can make them fewer. All threads start together, and each measures its own rate. */
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -61,7 +61,7 @@ TURNS_OF(fma_avx2, R12(CLEAR_Y) CLEAR_Y(14) CLEAR_Y(15), R12(FMA_Y) R12(FMA_Y), 
 AVX512_TURNS(fma_avx512, FMA_Z)
 AVX512_TURNS(multiply_avx512_bf16, DOT_Z)
 
-/* Eight tiles of 16 rows of 64 bytes, as LDTILECFG reads it; the unit's own kernels set theirs up anew. */
+/* Eight tiles of 16 rows of 64 bytes, as LDTILECFG reads it; the kernels of the matmuls configure their own. */
 static const _Alignas(64) uint8_t tiles[64] = {
     [0] = 1, [16] = 64, [18] = 64, [20] = 64, [22] = 64, [24] = 64, [26] = 64, [28] = 64, [30] = 64,
     [48] = 16, [49] = 16, [50] = 16, [51] = 16, [52] = 16, [53] = 16, [54] = 16, [55] = 16,

@@ -1,9 +1,9 @@
 /* tile.c: runs the segments of a tile. The last one of K adds the remaining subtrees, the siblings and the bias while
  * the tile is in registers.
  *
- * Slices of a binary counter: slice s, when it ends, adds from the left one subtree for each trailing one bit of s and
- * becomes the subtree of the level above. The last slice adds what is left, a subtree for each one bit of its number:
- * that is the tree of docs/reference/arithmetic.md for any number of slices.
+ * Slices are joined like a binary counter: slice s, when it ends, adds from the left one subtree for each trailing one
+ * bit of s and becomes the subtree of the level above. The last slice adds what is left, a subtree for each one bit of
+ * its number: that is the tree of docs/reference/arithmetic.md for any number of slices.
  *
  * A C of 16 bits is rounded from a finished tile, once; rows that lie apart are copied from one, and so is a tile of C
  * transposed, whose bias is added then. */

@@ -1,4 +1,5 @@
-/* token_sums.c: trees over groups, and the chains of one-dimensional parameters below them.
+/* token_sums.c: adds up groups as a tree, and computes the gradients of norm weights and biases: chains over the tokens
+ * of a group, below that tree.
  *
  * A thread takes one token slice and a piece of the columns, and goes through all sequences: so slices, not columns,
  * are what is mainly divided, and a thread reads long stretches of whole rows. Its partial sums lie in its scratch:
