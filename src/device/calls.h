@@ -109,7 +109,7 @@ typedef enum ls_gemm_end {
 #define LS_ARGS_ls_gemm(X)                                                                                             \
     X(VALUE, ls_gemm_form, form)                                                                                       \
     X(VALUE, ls_dtype, dtype) /* of A and B: LS_F32, LS_BF16 or LS_F16 */                                              \
-    X(VALUE, ls_unit, unit)   /* with LS_BF16: the unit that adds; all but LS_UNIT_CHAIN add granules of k */          \
+    X(VALUE, ls_unit, unit)   /* the matrix unit, for 16-bit operands (ls_unit_takes()); it adds granules of k */      \
     /* With a unit: k consists of sequences of `period` values; a granule ends with each, and slices begin and end     \
      * with sequences. 0: k is one sequence */                                                                         \
     X(SIZE, period)                                                                                                    \
@@ -584,7 +584,7 @@ typedef struct ls_attention_drop {
     X(VALUE, ls_mask, mask)                                                                                            \
     /* Of q, k, v, o and their gradients; weights and dS are rounded to it where matmuls read them */                  \
     X(VALUE, ls_dtype, act)                                                                                            \
-    X(VALUE, ls_unit, unit) /* with LS_BF16: the unit that multiplies */                                               \
+    X(VALUE, ls_unit, unit) /* the matrix unit, for 16-bit tensors */                                                  \
     X(VALUE, float, scale)  /* > 0, finite */                                                                          \
     X(VALUE, ls_attention_drop, drop)                                                                                  \
     X(STRUCT, ls_attention_in, q)                                                                                      \
