@@ -641,7 +641,7 @@ enum { LS_STATE_TENSORS = 1 + LS_MOMENTS_MAX };
 
 /* *out += the state sum of x[0 … n−1], elements first … first + n − 1 of tensor number `tensor`. */
 #define LS_ARGS_ls_state_piece(X)                                                                                      \
-    X(OUT, ls_hash128, out, LS_WHOLE) /* grows */                                                                      \
+    X(OUT, ls_hash128, out, LS_WHOLE) /* += */                                                                         \
     X(IN, float, x, LS_WHOLE)                                                                                          \
     /* Number of the tensor; x[0] is its element `first` */                                                            \
     X(VALUE, uint64_t, tensor)                                                                                         \
@@ -657,7 +657,7 @@ LS_DECLARE_ARGS(ls_state_sums_call);
 /* State sums of what an update writes, computed while it is in the cache. They go to two places: elements that this
  * worker reports to `once`, and those that another worker reports as well to `rest`. */
 #define LS_ARGS_ls_update_sums(X)                                                                                      \
-    /* LS_STATE_TENSORS each, which grow; NULL: not asked for. */                                                      \
+    /* LS_STATE_TENSORS each, added to; NULL: not computed. */                                                         \
     X(OUT, ls_hash128, once, LS_WHOLE)                                                                                 \
     X(OUT, ls_hash128, rest, LS_WHOLE)                                                                                 \
     /* Elements of the piece that go to `once`; the others go to `rest` */                                             \
@@ -666,7 +666,7 @@ LS_DECLARE_ARGS(ls_state_sums_call);
     /* Number of w, those of the moments follow; place of the piece in the tensor. */                                  \
     X(VALUE, uint64_t, tensor)                                                                                         \
     X(VALUE, uint64_t, first)                                                                                          \
-    /* Of the piece's `copy`, by twos, as tensor copy_tensor, while it is written; with `check`. NULL: none. */        \
+    /* The sum of the piece's `copy`, two 16-bit numbers as one element, as tensor copy_tensor; NULL: none. */         \
     X(OUT, ls_hash128, copy, LS_WHOLE)                                                                                 \
     X(VALUE, uint64_t, copy_tensor)
 LS_DECLARE_ARGS(ls_update_sums);
@@ -700,7 +700,7 @@ enum { LS_DAMAGE_BLOCK_BITS = 32, LS_DAMAGE_STATE_BITS = 2 };
 static inline uint64_t ls_damage_word(ls_damage d) {
     return ~((((uint64_t)d.name << LS_DAMAGE_STATE_BITS) | (uint64_t)d.state) << LS_DAMAGE_BLOCK_BITS | d.block);
 }
-/* Unpacks a word of ls_damage_word(); not for 0. */
+/* Unpacks a word of ls_damage_word(). For 0, which means no damage, the result is meaningless. */
 static inline ls_damage ls_damage_read(uint64_t word) {
     uint64_t d = ~word;
     return (ls_damage){.name = (uint32_t)(d >> (LS_DAMAGE_BLOCK_BITS + LS_DAMAGE_STATE_BITS)),
@@ -709,9 +709,9 @@ static inline ls_damage ls_damage_read(uint64_t word) {
 }
 
 typedef enum ls_update_mode {
-    LS_UPDATE_STEP,   /* compares block sums, applies the rule, and makes all sums of what it writes */
-    LS_UPDATE_CHECK,  /* compares block sums */
-    LS_UPDATE_RECORD, /* makes all sums of what is there */
+    LS_UPDATE_STEP,   /* compares block sums, applies the rule, and computes all sums of what it writes */
+    LS_UPDATE_CHECK,  /* only compares block sums, and reports damage */
+    LS_UPDATE_RECORD, /* only computes all sums, of the present values */
 } ls_update_mode;
 
 /* A weight tensor, or a part of it, with its gradient g and its moments, of which the rule says how many there are:

@@ -2,7 +2,7 @@
  * shared.
  *
  * Included by attention_loops.h. Lanes are keys, so that the lanes of l are those of sum16. Keys go by in chunks,
- * turned so that a lane is a key; lanes of keys that the query does not see are −inf, and their weight is +0, which
+ * transposed so that a lane is a key; lanes of keys that the query does not see are −inf, and their weight is +0, which
  * adds nothing to l.
  */
 
