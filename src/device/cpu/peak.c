@@ -38,7 +38,7 @@ typedef struct fma_code {
 VECTOR_TURNS(fma_neon, FMA)
 VECTOR_TURNS(multiply_bfmmla, BFMMLA)
 
-/* Returns the loop for a unit, and for LS_UNIT_CHAIN that of fp32; run NULL: none. One for each architecture. */
+/* Returns the loop for a unit, and for LS_UNIT_CHAIN that of fp32; run NULL: none. */
 static fma_code choose_fma(ls_unit unit) {
     return unit == LS_UNIT_BFMMLA ? (fma_code){multiply_bfmmla, 24 * 16 * 2} : (fma_code){fma_neon, 24 * 4 * 2};
 }
