@@ -47,6 +47,7 @@ static ls_arena_kind *find_or_add_kind(ls_arena *arena, const char *name) {
     return &arena->kind[arena->kinds++];
 }
 
+/* Makes the present use the peak, with what each kind has in use as its share. */
 static void raise_peak(ls_arena *arena) {
     arena->peak = arena->used;
     for (int i = 0; i < arena->kinds; i++) arena->kind[i].bytes = arena->kind[i].live_bytes;

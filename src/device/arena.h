@@ -39,12 +39,14 @@
 
 enum { LS_ARENA_ALIGN_BYTES = 64, LS_ARENA_KINDS_MAX = 16, LS_ARENA_PHASES_MAX = 8 };
 
+/* Bytes of one kind of memory, such as "parameters", padding included; for reports of what memory is used for. */
 typedef struct ls_arena_kind {
-    const char *name;
-    size_t live_bytes;
-    size_t bytes; /* its share of the peak */
+    const char *name;  /* borrowed from ls_arena_take() */
+    size_t live_bytes; /* in use now */
+    size_t bytes;      /* in use when the whole arena was at its peak */
 } ls_arena_kind;
 
+/* What was in use when a phase began; the end of the phase returns to it. */
 typedef struct ls_arena_mark {
     size_t used;
     size_t live_bytes[LS_ARENA_KINDS_MAX];
@@ -52,14 +54,15 @@ typedef struct ls_arena_mark {
 
 /* Read the fields, but change them only through the functions. */
 typedef struct ls_arena {
-    bool carving;
-    size_t align; /* of every piece */
-    unsigned char *memory;
+    bool carving;          /* the second run, with memory; false: measuring */
+    size_t align;          /* bytes, of every piece */
+    unsigned char *memory; /* NULL while measuring */
+    /* Bytes of `memory` (0 while measuring), bytes in use now, and the most that were in use. */
     size_t capacity, used, peak;
-    int kinds, phases;
+    int kinds, phases; /* kinds seen so far, and phases that are open */
     ls_arena_kind kind[LS_ARENA_KINDS_MAX];
     ls_arena_mark phase[LS_ARENA_PHASES_MAX];
-    ls_status status;
+    ls_status status; /* the first error, and its message; LS_OK: none so far */
     char message[160];
 } ls_arena;
 
@@ -67,17 +70,19 @@ typedef struct ls_arena {
  * two; 0: 64. */
 void ls_arena_measure(ls_arena *arena, size_t align);
 /* Starts carving `memory`, which the arena borrows. It must be aligned to `align` and have exactly the measured number
- * of `bytes`. */
+ * of `bytes`; memory that is not aligned, or NULL, is an error that ls_arena_finish() reports. */
 void ls_arena_carve(ls_arena *arena, size_t align, void *memory, size_t bytes);
 
-/* Takes the next piece of `bytes`, which may be 0. `kind` is a string literal such as "parameters"; the arena counts
- * bytes by it. Returns NULL while measuring and after an error. */
+/* Takes the next piece of `bytes`, which may be 0, rounded up to the alignment. `kind` is a string literal such as
+ * "parameters", which the arena keeps; it counts bytes by it. Returns NULL while measuring and after an error; more
+ * bytes than were measured are an error. The memory keeps what is in it: only the source has zeroed it. */
 void *ls_arena_take(ls_arena *arena, const char *kind, size_t bytes);
 /* Takes one piece of `count` elements of `each` bytes. If their product overflows, that is an error of the arena. */
 void *ls_arena_take_array(ls_arena *arena, const char *kind, size_t count, size_t each);
-/* Begin and end a phase, at most LS_ARENA_PHASES_MAX deep. The end makes what was taken since the matching begin free
- * for the next phase. A phase too many, or an end without a begin, is an error of the arena. */
+/* Begins a phase; phases nest at most LS_ARENA_PHASES_MAX deep, and one too many is an error of the arena. */
 void ls_arena_phase_begin(ls_arena *arena);
+/* Ends the innermost phase: the bytes taken since its begin are free for the next phase. An end without a begin is an
+ * error of the arena. */
 void ls_arena_phase_end(ls_arena *arena);
 
 /* Ends the layout. Returns the first error of a take or a phase, an error for a phase left open and, when carving, an
@@ -86,9 +91,10 @@ ls_status ls_arena_finish(ls_arena *arena);
 /* Returns the bytes of this kind at the peak; 0 for a kind that was never taken. */
 size_t ls_arena_kind_bytes(const ls_arena *arena, const char *kind);
 
+/* Callback: takes all pieces in the same order in both runs, and stores their addresses in what `ctx` points to. */
 typedef ls_status (*ls_arena_layout)(ls_arena *arena, void *ctx);
 
-/* Runs `layout` to measure, allocates the memory from `source`, and runs `layout` again to carve. The caller owns
+/* Runs `layout` to measure, allocates the peak from `source`, and runs `layout` again to carve. The caller owns
  * arena->memory and releases it to `source`. On failure nothing is left to release. */
 ls_status ls_arena_build(ls_arena_layout layout, void *layout_ctx, const ls_memory_source *source, ls_arena *arena);
 

@@ -1,8 +1,9 @@
 /* args.h: macros that declare the arguments of an operation once, as a list.
  *
- * LS_ARGS_type(X) lists the arguments of struct `type` (calls.h). From the list come the struct, what a device needs
- * that keeps a call for later (fake/calls.c), the step to other rows of all tensors (calls.c), and what GPU kernels are
- * started with (cuda/ops/take.h). So a new argument is one line, and code that would lose it does not compile.
+ * LS_ARGS_type(X) is an X-macro: it lists the arguments of struct `type` (calls.h). The list generates the struct, the
+ * deep copy of a call for a device that runs it later (tests/fake/calls.c), the functions that move a call to later
+ * rows (calls.c), and the parameters of GPU kernels (cuda/ops/take.h). So a new argument is one line, and code that
+ * would lose it does not compile.
  *
  *     X(SIZE, name)                     how much there is: rows, columns, elements (size_t)
  *     X(STRIDE, name)                   elements from one row, or head, to the next (size_t)
@@ -26,8 +27,9 @@
 
 #include <stddef.h>
 
-enum { LS_WHOLE = 0 };
+enum { LS_WHOLE = 0 }; /* the step of a tensor without rows of the call, such as a weight: all rows share it */
 
+/* Expand one line of a list to the declaration of a member of the struct. */
 #define LS_ARG_MEMBER(kind, ...) LS_ARG_MEMBER_##kind(__VA_ARGS__)
 #define LS_ARG_MEMBER_SIZE(name) size_t name;
 #define LS_ARG_MEMBER_STRIDE(name) size_t name;

@@ -27,6 +27,7 @@ ls_status ls_window_check(const ls_window *w, size_t height, size_t width) {
     return LS_OK;
 }
 
+/* Returns whether the type is fp32, bf16 or fp16. */
 static bool is_float(ls_dtype dtype) { return dtype == LS_F32 || dtype == LS_BF16 || dtype == LS_F16; }
 
 ls_status ls_gemm_check(const ls_gemm *g) {
@@ -104,6 +105,7 @@ static int add_state_pieces(const ls_update_piece *piece, ls_hash128 *sums, size
     return count;
 }
 
+/* Returns x, limited to low … high. */
 static size_t clamp(size_t x, size_t low, size_t high) { return x < low ? low : x > high ? high : x; }
 
 int ls_update_state_pieces(const ls_update_piece *piece, size_t begin, size_t end,
@@ -173,6 +175,7 @@ ls_status ls_batch_norm_check(const ls_batch_norm_call *c) {
     return LS_OK;
 }
 
+/* Make the bodies of ls_norm_call_skip_rows() and so on: each tensor of the list moves by `rows` times its step. */
 #define SKIP(kind, ...) SKIP_##kind(__VA_ARGS__)
 #define SKIP_SIZE(name)
 #define SKIP_STRIDE(name)

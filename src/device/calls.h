@@ -1,7 +1,13 @@
-/* calls.h: the arguments of the operations of a device (ops.h): shapes, types, pointers and strides.
+/* calls.h: the arguments of the operations of a device (ops.h): shapes, types, pointers and strides. Blocks of a model
+ * (nn/), the optimizer and the guards fill these structs and pass them to device->ops.
  *
  * Each list LS_ARGS_type declares the struct `type`; args.h explains the kinds of arguments. A struct serves forward
  * and backward: ops.h says what each operation reads and writes of it, and the other members are ignored.
+ *
+ * Three words recur. A group is a fixed part of the global batch; gradients of groups are added by one fixed balanced
+ * tree (numerics/tree.h), so that sums have the same bits on any number of workers. A slice is a fixed part of a matrix
+ * or of a sequence, whose sums are joined by the same tree. A chain is a sum of products in ascending order, one fused
+ * multiply-add after another. The contract is docs/reference/arithmetic.md, which fixes the order of every operation.
  *
  * Pointers to numbers are memory of the device, unless a comment says host. Argument structs, lists of pointers and
  * bounds are memory of the host, read before the call returns. Strides count elements from one row to the next and may
@@ -30,10 +36,11 @@
  * the sum is the tree over the groups. A gradient of a norm or a bias is [slices][C], one row for each token slice of
  * the sequences; the slices are joined once a step, by tree_rows.
  *
- * `accumulate`: the sum goes on from what is in the gradient, as if its sequences had been in front of those of this
- * call: so a group may come in any number of calls. It needs groups == 1. LS_ERR_INPUT for anything that does not fit.
+ * `accumulate`: the sum continues from what the gradient holds, as if the sequences of earlier calls stood in front of
+ * those of this one. So a group may come in any number of calls. It needs groups == 1, else LS_ERR_INPUT.
  *
- * `block`: a chain over the tokens of a slice is the sum of chains over so many of them, ascending: the unit hgmma. */
+ * `block`: tokens of a chain. The tokens of a slice are cut into blocks of so many, each block is a chain, and the
+ * chains are added in order. 0: the slice is one chain. The matrix unit hgmma uses blocks of 64. */
 #define LS_ARGS_ls_token_groups(X)                                                                                     \
     X(SIZE, T)                                                                                                         \
     X(VALUE, int, slices)                                                                                              \
@@ -51,7 +58,7 @@ LS_DECLARE_ARGS(ls_token_groups);
 ls_status ls_check_float(const char *what, ls_dtype dtype);
 /* Checks that a type is LS_BF16 or LS_F16. */
 ls_status ls_check_half(const char *what, ls_dtype dtype);
-/* Checks that a tree has 1 … LS_GROUPS_MAX leaves. */
+/* Checks that the number of contributions to a tree sum is 1 … LS_GROUPS_MAX. */
 ls_status ls_check_leaves(int leaves);
 /* Checks that the numbers of groups, slices and tokens are valid, and that the bounds ascend. */
 ls_status ls_token_groups_check(const ls_token_groups *groups);
@@ -60,9 +67,11 @@ ls_status ls_token_groups_check_rows(const ls_token_groups *groups, size_t rows)
 
 /* ---- matmul ------------------------------------------------------------------------------------------------------ */
 
+/* Whether A and B are stored as they are (N) or transposed (T): NN is C = A·B, NT is C = A·Bᵀ, TN is C = Aᵀ·B. */
 typedef enum ls_gemm_form { LS_GEMM_NN, LS_GEMM_NT, LS_GEMM_TN, LS_GEMM_FORMS } ls_gemm_form;
 extern const char *const ls_gemm_form_names[LS_GEMM_FORMS];
 
+/* Slices of k at most, levels of the tree over them (2^6 = 64), and siblings of one call. */
 enum { LS_GEMM_SLICES_MAX = 64, LS_GEMM_LEVELS_MAX = 6, LS_GEMM_SIBLINGS_MAX = 12 };
 
 /* A matrix of patches (im2col) that is not stored: a row for each position (image, y, x), a column for each (tap y, tap
@@ -83,24 +92,26 @@ typedef struct ls_gemm_grid {
 } ls_gemm_grid;
 
 /* The epilogue of a matmul: an activation of each element of C as it is rounded, allowed only if ops->gemm_ends()
- * returns true. The bits are those of the activation as an operation of its own. y[m][n] is NULL if it is not wanted.
- */
+ * returns true. The bits are those of the activation as a separate operation. A NULL y[m][n] is not written. */
 typedef enum ls_gemm_end {
     LS_GEMM_END_NONE,
-    LS_GEMM_GELU,      /* y = gelu(C), too */
-    LS_GEMM_GELU_GRAD, /* C becomes its product with the slope of GELU at pre, which lies as C does; y = gelu(pre) */
-    /* The product is the gradient of y = silu(gate)·up. c gets the gradients of gate and up, which are read from pre.
-     * Rows of c and pre are ldc apart and have `gate` columns for gate, then as many for up, and so on. */
+    LS_GEMM_GELU,      /* writes C, and y = gelu(C) */
+    LS_GEMM_GELU_GRAD, /* C is multiplied by the slope of GELU at pre[m][n], whose rows are ldc apart; y = gelu(pre) */
+    /* The matmul computes the gradient of silu(gate)·up. c receives the gradients of gate and up, whose values are read
+     * from pre. Rows of c and pre are ldc apart: `gate` columns of gate, then as many of up, and so on. */
     LS_GEMM_GATED_GRAD,
-    LS_GEMM_GATED /* y[m][n / 2] = silu(gate)·up, too: `gate` columns of gates of C, then as many of up, and so on */
+    LS_GEMM_GATED /* writes C (`gate` columns of gate, as many of up, and so on), and y[m][n / 2] = silu(gate)·up */
 } ls_gemm_end;
 
+/* C[m][n] = A·B, where k is cut into `slices` whose sums are joined by the tree; then the siblings, the bias and the
+ * epilogue, in this order. Weight gradients pass groups as slices of k, and as siblings the subtrees of earlier groups.
+ */
 #define LS_ARGS_ls_gemm(X)                                                                                             \
     X(VALUE, ls_gemm_form, form)                                                                                       \
     X(VALUE, ls_dtype, dtype) /* of A and B: LS_F32, LS_BF16 or LS_F16 */                                              \
-    X(VALUE, ls_unit, unit)   /* with LS_BF16: the unit that adds; all but LS_UNIT_CHAIN add granules of k */          \
-    /* With a unit: k is sequences of so many, and a granule ends with each; slices begin and end with sequences then; \
-     * 0: k is one sequence */                                                                                         \
+    X(VALUE, ls_unit, unit)   /* the matrix unit, for 16-bit operands (ls_unit_takes()); it adds granules of k */      \
+    /* With a unit: k consists of sequences of `period` values; a granule ends with each, and slices begin and end     \
+     * with sequences. 0: k is one sequence */                                                                         \
     X(SIZE, period)                                                                                                    \
     X(SIZE, m)                                                                                                         \
     X(SIZE, n)                                                                                                         \
@@ -113,7 +124,7 @@ typedef enum ls_gemm_end {
     X(OUT_AS, c->c_dtype, c, LS_WHOLE)                                                                                 \
     /* LS_F32, or a 16-bit type: rounded once, last of all; not with accumulate or siblings */                         \
     X(VALUE, ls_dtype, c_dtype)                                                                                        \
-    X(STRIDE, ldc) /* behind a row that ends inside 16 bytes, a GPU may write zeros to their end, if ldc has them */   \
+    X(STRIDE, ldc)        /* a GPU may write zeros behind a row, up to a multiple of 16 bytes, if ldc leaves room */   \
     X(VALUE, int, slices) /* 0 or 1: one chain; else up to LS_GEMM_SLICES_MAX */                                       \
     /* Ascending positions from 0 to k; NULL with one slice */                                                         \
     X(LIST, size_t, bounds, c->slices > 1 ? (size_t)c->slices + 1 : 0)                                                 \
@@ -132,8 +143,9 @@ typedef enum ls_gemm_end {
     X(LIST, ls_gemm_grid, c_rows, 1)     /* where the rows of C lie; not with accumulate or siblings */
 LS_DECLARE_ARGS(ls_gemm);
 
-/* Checks that types, unit, epilogue and options of a matmul go together, and that this CPU has the unit (hgmma, which a
- * CPU emulates, always). Sizes and pointers are not checked. */
+/* Checks that types, unit, epilogue and options of a matmul go together, and that this CPU has the matrix unit (hgmma,
+ * which a CPU emulates, always). LS_ERR_INPUT if not. Does not check sizes, pointers, or whether the device has this
+ * epilogue. */
 ls_status ls_gemm_check(const ls_gemm *g);
 
 /* ---- images ------------------------------------------------------------------------------------------------------ */
@@ -141,7 +153,8 @@ ls_status ls_gemm_check(const ls_gemm *g);
 /* Pixels of a side, and channels, at most. */
 enum { LS_SIDE_MAX = 1 << 20 };
 
-/* Windows over an image: of convolutions and of pooling. `pad` pixels are put on each side. */
+/* Windows over an image: the receptive fields of convolutions and of pooling, in pixels. `pad` pixels are added on each
+ * side. */
 typedef struct ls_window {
     size_t kernel_y, kernel_x;
     size_t stride_y, stride_x;
@@ -216,10 +229,12 @@ LS_DECLARE_ARGS(ls_conv_call);
     X(OUT, float, dx, LS_WHOLE)
 LS_DECLARE_ARGS(ls_pooling_call);
 
-/* Checks the windows and channels; the padding must be less than the kernel, so that no window is without pixels. */
+/* Checks the windows and channels, as ls_window_check() does; the padding must be less than the kernel, so that every
+ * window covers a pixel. */
 ls_status ls_pooling_check(const ls_pooling_call *call);
 
-/* Batch norm over ghost groups of images, channels last. A tensor is [image][pixel][channel]; `ghost` consecutive
+/* Batch norm over ghost groups of images (ghost batch norm: each group of images has statistics of its own), channels
+ * last. A tensor is [image][pixel][channel]; `ghost` consecutive
  * images are a ghost group. Statistics are [group][channel], or one row for all groups where they are `shared` (running
  * statistics; those of workers that join theirs):
  *
@@ -257,7 +272,8 @@ ls_status ls_pooling_check(const ls_pooling_call *call);
     X(OUT, float, sums, LS_WHOLE)
 LS_DECLARE_ARGS(ls_batch_norm_call);
 
-/* Checks that sizes are at least 1, and that the images are whole ghost groups. */
+/* Checks that the sizes are at least 1 (there may be no images), that the images are whole ghost groups, and that
+ * `count` is 0 … 1e15. */
 ls_status ls_batch_norm_check(const ls_batch_norm_call *call);
 
 /* ---- dropout ----------------------------------------------------------------------------------------------------- */
@@ -266,18 +282,19 @@ ls_status ls_batch_norm_check(const ls_batch_norm_call *call);
  * backward makes the same choice again instead of storing it, and any worker may hold any rows.
  *
  * Element (row, column) of the batch has the global index row·columns + column, which is below LS_RNG_INDEX_LIMIT. A
- * call has `together` rows of each sequence of the batch; `gap` rows of the batch are between them and those of the
- * next, or 0: all rows of the call are neighbours. */
+ * worker may hold only a part of each sequence (sequence parallel): a call has `together` consecutive rows of each
+ * sequence, and skips `gap` rows of the batch before the next ones. `gap` 0: all rows of the call are consecutive. */
 typedef struct ls_drop {
     ls_rng_key key;
-    uint32_t threshold; /* elements whose number is below are dropped */
-    float scale;        /* of those that are kept; 0: nothing is dropped */
-    uint64_t first;     /* the first row of the call, in the batch */
+    uint32_t threshold; /* an element is dropped if its 32-bit random number is below this */
+    float scale;        /* factor of the elements that are kept, 1 / (1 − p); 0: there is no dropout */
+    uint64_t first;     /* number, in the batch, of the first row of the call */
     size_t together, gap;
 } ls_drop;
 
-/* Return the threshold and the scale (1 / (1 − p), rounded to fp32) of the probability 0 ≤ p < 1 to be dropped. */
+/* Returns ls_drop.threshold (p·2^32) for the probability 0 ≤ p < 1 that an element is dropped. */
 static inline uint32_t ls_dropout_threshold(double p) { return (uint32_t)(p * 0x1p32); }
+/* Returns ls_drop.scale, 1 / (1 − p) rounded to fp32. */
 static inline float ls_dropout_scale(double p) { return (float)(1.0 / (1.0 - p)); }
 
 /* Sets the threshold and the scale of *drop for this probability to be dropped. */
@@ -308,8 +325,8 @@ LS_DECLARE_ARGS(ls_dropout_call);
 /* ---- norms and activations --------------------------------------------------------------------------------------- */
 
 /* Rows of C elements. Forward reads x, w, b and eps, writes y, mean and rstd; backward reads dy, x, w, mean and rstd
- * (with `remake` also b and eps), writes dx; params reads dy, x, mean and rstd, writes dw and db. Backward does more
- * where it is told to, with the bits of one operation after another. */
+ * (with `remake` also b and eps), writes dx; params reads dy, x, mean and rstd, writes dw and db. Backward also does
+ * what `branch`, `remake`, `params` and the copies ask for, with the bits of separate operations. */
 #define LS_ARGS_ls_norm_call(X)                                                                                        \
     X(SIZE, rows)                                                                                                      \
     X(SIZE, C)                                                                                                         \
@@ -319,8 +336,8 @@ LS_DECLARE_ARGS(ls_dropout_call);
     X(IN, float, x, c->x_stride)                                                                                       \
     X(STRIDE, x_stride)                                                                                                \
     X(IN_AS, c->act, branch, c->C) /* [rows][C], as x: sum = x + branch is normalised; NULL: x is; not in params */    \
-    X(OUT, float, sum, c->C)       /* [rows][C], with a branch; of backward: room for it, whatever is left there */    \
-    X(DROP, drop)                  /* of branch, and of what dx_copy gets */                                           \
+    X(OUT, float, sum, c->C) /* [rows][C], with a branch; backward uses it as scratch, and leaves it undefined */      \
+    X(DROP, drop)            /* of branch, and of what dx_copy gets */                                                 \
     X(IN, float, w, LS_WHOLE)                                                                                          \
     X(IN, float, b, LS_WHOLE)                                                                                          \
     X(OUT_AS, c->act, y, c->y_stride)                                                                                  \
@@ -334,8 +351,8 @@ LS_DECLARE_ARGS(ls_dropout_call);
     X(STRIDE, dx_stride)                                                                                               \
     X(OUT_AS, c->act, dx_copy, c->C) /* backward: [rows][C] of a 16-bit act, as dx: gets dx, rounded; NULL: none */    \
     X(VALUE, bool, add)              /* backward: dx = dx + the gradient, with one addition */                         \
-    X(VALUE, bool, remake)           /* backward: y once more too */                                                   \
-    X(VALUE, bool, params)           /* backward: what params makes, too */                                            \
+    X(VALUE, bool, remake)           /* backward: also writes y again */                                               \
+    X(VALUE, bool, params)           /* backward: also computes dw and db, as params does */                           \
     /* With params and dx_copy: [slices][C] the gradient of a bias whose dy is dx_copy; NULL: none. */                 \
     X(OUT, float, dx_sums, LS_WHOLE)                                                                                   \
     /* [slices][C] */                                                                                                  \
@@ -344,11 +361,12 @@ LS_DECLARE_ARGS(ls_dropout_call);
     X(PIECES, ls_token_groups, groups, 1)
 LS_DECLARE_ARGS(ls_norm_call);
 
-/* Backward of ReLU and the sigmoid reads the result of forward, that of the others what forward read. */
+/* Activations. Backward of ReLU and the sigmoid reads the output of forward; backward of the others reads its input. */
 typedef enum ls_act_fn { LS_ACT_GELU, LS_ACT_SILU, LS_ACT_RELU, LS_ACT_SIGMOID, LS_ACT_FNS } ls_act_fn;
 extern const char *const ls_act_fn_names[LS_ACT_FNS];
 
-/* y = fn(x); backward y is the gradient of x, from dy and x. */
+/* Forward: y = fn(x). Backward: y receives the gradient of x, from dy and x, which for ReLU and the sigmoid is the
+ * output of forward. */
 #define LS_ARGS_ls_act_call(X)                                                                                         \
     X(VALUE, ls_act_fn, fn)                                                                                            \
     X(OUT_AS, c->act, y, LS_WHOLE)                                                                                     \
@@ -404,6 +422,7 @@ LS_DECLARE_ARGS(ls_bias_gelu_call);
     X(SIZE, columns)
 LS_DECLARE_ARGS(ls_bias_add_call);
 
+/* db = the sums of dy over the tokens of each slice, by groups (ls_token_groups). */
 #define LS_ARGS_ls_bias_grad_call(X)                                                                                   \
     X(OUT, float, db, LS_WHOLE) /* [slices][columns] */                                                                \
     X(IN_AS, c->act, dy, c->dy_stride)                                                                                 \
@@ -415,9 +434,9 @@ LS_DECLARE_ARGS(ls_bias_grad_call);
 
 /* ---- embedding --------------------------------------------------------------------------------------------------- */
 
-/* A table of token rows may be a part of the vocabulary: it holds the rows of ids id_begin … id_end−1, and tokens
- * outside of it are passed over: their output is left alone and their gradient goes nowhere. Tables have C elements a
- * row; dy and y have strides. Nothing overlaps. */
+/* A table of token rows may be a part of the vocabulary (with tensor parallelism): it holds the rows of ids id_begin …
+ * id_end−1. Tokens outside are skipped: their output is not written, and their gradient is not added. Tables have C
+ * elements a row; dy and y have strides. Nothing overlaps. */
 #define LS_ARGS_ls_embed_tokens(X)                                                                                     \
     X(IN, int32_t, ids, 1) /* one for each row */                                                                      \
     X(VALUE, int32_t, id_begin)                                                                                        \
@@ -426,7 +445,8 @@ LS_DECLARE_ARGS(ls_bias_grad_call);
     X(SIZE, C)
 LS_DECLARE_ARGS(ls_embed_tokens);
 
-/* Row r has the position (position0 + r) mod period. `position` NULL: a copy of the token row. */
+/* y[r] = row ids[r] of the token table + row (position0 + r) mod period of the position table; `position` NULL: a copy
+ * of the token row. */
 #define LS_ARGS_ls_embed_call(X)                                                                                       \
     X(OUT, float, y, c->y_stride)                                                                                      \
     X(STRIDE, y_stride)                                                                                                \
@@ -438,8 +458,9 @@ LS_DECLARE_ARGS(ls_embed_tokens);
     X(PIECES, ls_embed_tokens, tokens, 1)
 LS_DECLARE_ARGS(ls_embed_call);
 
-/* Of each id that is looked up: dtoken[id] = sum + dtoken[id], where dtoken holds −0 or the gradient of another use of
- * the table; with accumulate the sum goes on from dtoken[id]. Slices do not matter. */
+/* For each id that occurs: dtoken[id] = the sum of its rows of dy + dtoken[id]. dtoken holds −0, or the gradient of
+ * another use of the table (tied weights); with accumulate the sum continues from dtoken[id]. Rows of ids that do not
+ * occur are left as they are. The slices of `groups` are ignored. */
 #define LS_ARGS_ls_token_grad_call(X)                                                                                  \
     X(OUT, float, dtoken, LS_WHOLE)                                                                                    \
     X(IN, float, dy, c->dy_stride)                                                                                     \
@@ -448,7 +469,7 @@ LS_DECLARE_ARGS(ls_embed_call);
     X(PIECES, ls_token_groups, groups, 1)
 LS_DECLARE_ARGS(ls_token_grad_call);
 
-/* dposition[t], t < T, is the sum over the sequences. Slices do not matter. */
+/* dposition[t], t < T, = the sum of dy at token t over the sequences, by groups. The slices of `groups` are ignored. */
 #define LS_ARGS_ls_position_grad_call(X)                                                                               \
     X(OUT, float, dposition, LS_WHOLE)                                                                                 \
     X(IN, float, dy, c->dy_stride)                                                                                     \
@@ -482,8 +503,9 @@ LS_DECLARE_ARGS(ls_rope_call);
 
 /* ---- loss -------------------------------------------------------------------------------------------------------- */
 
-/* Softmax cross-entropy of rows of logits, of which this worker holds some or all columns. Slice i is columns
- * bounds[i] … bounds[i+1]−1 of z, and column 0 is that of id id_begin.
+/* Softmax cross-entropy of rows of logits z, of which this worker holds some or all columns (a part of the vocabulary).
+ * Slice i is columns bounds[i] … bounds[i+1]−1 of z, and column 0 is that of id id_begin. For each row, m is the
+ * maximum of z, l the sum of exp(z − m), added by slices as the tree, and loss = log(l) − (z_target − m).
  *
  * A worker that holds whole rows calls loss_rows. Workers that share rows:
  *
@@ -513,7 +535,8 @@ LS_DECLARE_ARGS(ls_rope_call);
     X(VALUE, float, g) /* the power of two with which backward starts */
 LS_DECLARE_ARGS(ls_loss_call);
 
-/* Checks the types of z and dz: 16-bit logits need a dz of their own type. A NULL dz is not checked. */
+/* Checks that z and dz are fp32, bf16 or fp16, and that 16-bit logits have a dz of their own type. A NULL dz is not
+ * checked. */
 ls_status ls_check_loss(const ls_loss_call *call);
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
@@ -561,7 +584,7 @@ typedef struct ls_attention_drop {
     X(VALUE, ls_mask, mask)                                                                                            \
     /* Of q, k, v, o and their gradients; weights and dS are rounded to it where matmuls read them */                  \
     X(VALUE, ls_dtype, act)                                                                                            \
-    X(VALUE, ls_unit, unit) /* with LS_BF16: the unit that multiplies */                                               \
+    X(VALUE, ls_unit, unit) /* the matrix unit, for 16-bit tensors */                                                  \
     X(VALUE, float, scale)  /* > 0, finite */                                                                          \
     X(VALUE, ls_attention_drop, drop)                                                                                  \
     X(STRUCT, ls_attention_in, q)                                                                                      \
@@ -594,28 +617,31 @@ LS_DECLARE_ARGS(ls_attention_call);
 
 /* ---- optimizers -------------------------------------------------------------------------------------------------- */
 
+/* Elements of a block of a squared norm; moments of an optimizer at most. */
 enum { LS_SQUARE_BLOCK = 1024, LS_MOMENTS_MAX = 2 };
 
-/* An update rule and its scalars, of which each rule reads its own (docs/reference/arithmetic.md, "Step"). Formed in
- * double by the caller and rounded once. */
+/* An update rule and its scalars, of which each rule reads its own (docs/reference/arithmetic.md, "Step"). The
+ * optimizer (optim/optimizer.h) computes them in double and rounds them once. */
 typedef struct ls_update_step {
     ls_optimizer_kind rule;
-    float factor;            /* f */
-    float rate;              /* AdamW: a; SGD: lr */
-    float beta1, beta1_rest; /* AdamW: β1, 1 − β1 */
-    float beta2, beta2_rest;
-    float root; /* r */
-    float epsilon;
-    float decay;                  /* 1 − lr·wd */
+    float factor;                 /* f, by which the gradient is multiplied first (optim/clip.h) */
+    float rate;                   /* AdamW: lr / (1 − β1^t); SGD: lr */
+    float beta1, beta1_rest;      /* AdamW: β1, 1 − β1 */
+    float beta2, beta2_rest;      /* AdamW: β2, 1 − β2 */
+    float root;                   /* AdamW: 1 / √(1 − β2^t) */
+    float epsilon;                /* AdamW */
+    float decay;                  /* AdamW: 1 − lr·wd */
     float momentum, weight_decay; /* SGD */
     bool nesterov;
 } ls_update_step;
 
-/* State sums (numerics/state_sum.h) of weights and optimizer state: of w and of each moment one, in this order. */
+/* State sums (checksums that add up over workers, numerics/state_sum.h) of weights and optimizer state: one of w and
+ * one of each moment, in this order. */
 enum { LS_STATE_TENSORS = 1 + LS_MOMENTS_MAX };
 
+/* *out += the state sum of x[0 … n−1], elements first … first + n − 1 of tensor number `tensor`. */
 #define LS_ARGS_ls_state_piece(X)                                                                                      \
-    X(OUT, ls_hash128, out, LS_WHOLE) /* grows */                                                                      \
+    X(OUT, ls_hash128, out, LS_WHOLE) /* += */                                                                         \
     X(IN, float, x, LS_WHOLE)                                                                                          \
     /* Number of the tensor; x[0] is its element `first` */                                                            \
     X(VALUE, uint64_t, tensor)                                                                                         \
@@ -628,9 +654,10 @@ LS_DECLARE_ARGS(ls_state_piece);
     X(VALUE, int, count)
 LS_DECLARE_ARGS(ls_state_sums_call);
 
-/* The sums of what an update writes, made while it is at hand. */
+/* State sums of what an update writes, computed while it is in the cache. They go to two places: elements that this
+ * worker reports to `once`, and those that another worker reports as well to `rest`. */
 #define LS_ARGS_ls_update_sums(X)                                                                                      \
-    /* LS_STATE_TENSORS each, which grow; NULL: not asked for. */                                                      \
+    /* LS_STATE_TENSORS each, added to; NULL: not computed. */                                                         \
     X(OUT, ls_hash128, once, LS_WHOLE)                                                                                 \
     X(OUT, ls_hash128, rest, LS_WHOLE)                                                                                 \
     /* Elements of the piece that go to `once`; the others go to `rest` */                                             \
@@ -639,13 +666,14 @@ LS_DECLARE_ARGS(ls_state_sums_call);
     /* Number of w, those of the moments follow; place of the piece in the tensor. */                                  \
     X(VALUE, uint64_t, tensor)                                                                                         \
     X(VALUE, uint64_t, first)                                                                                          \
-    /* Of the piece's `copy`, by twos, as tensor copy_tensor, while it is written; with `check`. NULL: none. */        \
+    /* The sum of the piece's `copy`, two 16-bit numbers as one element, as tensor copy_tensor; NULL: none. */         \
     X(OUT, ls_hash128, copy, LS_WHOLE)                                                                                 \
     X(VALUE, uint64_t, copy_tensor)
 LS_DECLARE_ARGS(ls_update_sums);
 
-/* Sums of blocks of LS_CHECK_BLOCK elements, made of a block as it is written. An update compares them before it
- * overwrites the block: one that differs stays as it is, and is noted. */
+/* The state check detects memory that changed between two updates: an update computes a checksum of each block of
+ * LS_CHECK_BLOCK elements as it writes it, and the next update compares it before it overwrites the block. A block that
+ * differs is not updated, and is reported in `damage`. */
 enum { LS_CHECK_BLOCK = 2048 };
 #define LS_ARGS_ls_update_check(X)                                                                                     \
     X(OUT, uint64_t, sums, LS_WHOLE) /* of the whole tensor: LS_STATE_TENSORS for each block; NULL: none are kept */   \
@@ -659,19 +687,20 @@ static inline size_t ls_check_sums(size_t elems) {
     return elems > 0 ? (elems / LS_CHECK_BLOCK + 3) * (size_t)LS_STATE_TENSORS : 0;
 }
 
+/* A block of LS_CHECK_BLOCK elements whose checksum differs. */
 typedef struct ls_damage {
-    uint32_t name; /* of the tensor */
-    int state;     /* 0: w, 1 and 2: moments */
-    uint64_t block;
+    uint32_t name;  /* number of the tensor: ls_update_piece.name */
+    int state;      /* 0: w, 1 and 2: moments */
+    uint64_t block; /* its number in the tensor */
 } ls_damage;
 
 enum { LS_DAMAGE_BLOCK_BITS = 32, LS_DAMAGE_STATE_BITS = 2 };
 /* Packs a damage into a word that is never 0, and larger the earlier the damage is in the order of names, states and
- * blocks: the maximum of many words is the first damage. */
+ * blocks. So the maximum of many words is the first damage, and 0 means none. */
 static inline uint64_t ls_damage_word(ls_damage d) {
     return ~((((uint64_t)d.name << LS_DAMAGE_STATE_BITS) | (uint64_t)d.state) << LS_DAMAGE_BLOCK_BITS | d.block);
 }
-/* Unpacks the word that ls_damage_word() packed. */
+/* Unpacks a word of ls_damage_word(). For 0, which means no damage, the result is meaningless. */
 static inline ls_damage ls_damage_read(uint64_t word) {
     uint64_t d = ~word;
     return (ls_damage){.name = (uint32_t)(d >> (LS_DAMAGE_BLOCK_BITS + LS_DAMAGE_STATE_BITS)),
@@ -680,13 +709,13 @@ static inline ls_damage ls_damage_read(uint64_t word) {
 }
 
 typedef enum ls_update_mode {
-    LS_UPDATE_STEP,   /* compares block sums, applies the rule, and makes all sums of what it writes */
-    LS_UPDATE_CHECK,  /* compares block sums */
-    LS_UPDATE_RECORD, /* makes all sums of what is there */
+    LS_UPDATE_STEP,   /* compares block sums, applies the rule, and computes all sums of what it writes */
+    LS_UPDATE_CHECK,  /* only compares block sums, and reports damage */
+    LS_UPDATE_RECORD, /* only computes all sums, of the present values */
 } ls_update_mode;
 
-/* A tensor and its moments, of which the rule says how many there are: AdamW has m and v, SGD its momentum or none.
- * `copy` gets the new w, rounded to a 16-bit type; NULL: none. */
+/* A weight tensor, or a part of it, with its gradient g and its moments, of which the rule says how many there are:
+ * AdamW has m and v, SGD its momentum or none. `copy` receives the new w, rounded to a 16-bit type; NULL: none. */
 #define LS_ARGS_ls_update_piece(X)                                                                                     \
     X(OUT, float, w, LS_WHOLE)                                                                                         \
     X(OUTS, float, moment, LS_MOMENTS_MAX, LS_MOMENTS_MAX) /* NULL behind the last */                                  \
@@ -705,7 +734,7 @@ typedef enum ls_update_mode {
     X(SIZE, first)           /* and its element with which the piece begins; multiple of LS_CHECK_BLOCK with `check` */
 LS_DECLARE_ARGS(ls_update_piece);
 
-/* One pass over each piece. A model has hundreds of them, most of them small: one call for all is one launch. */
+/* Updates all pieces. A model has hundreds of them, most of them small: one call for all is one launch on a GPU. */
 #define LS_ARGS_ls_update_call(X)                                                                                      \
     X(PIECES, ls_update_piece, pieces, (size_t)c->count)                                                               \
     X(VALUE, int, count)
@@ -714,8 +743,9 @@ LS_DECLARE_ARGS(ls_update_call);
 ls_status ls_check_update(const ls_update_call *call);
 
 enum { LS_UPDATE_STATE_MAX = 3 * LS_STATE_TENSORS };
-/* Converts piece->sums (`once` and `rest`) to calls of state_sums for elements begin … end − 1 of the piece: fills
- * `out` and returns how many. Sums that are NULL and moments that are absent give none; a `copy` is not counted. */
+/* Lists the state sums that elements begin … end − 1 of a piece need, as arguments of ops->state_sums: at most three
+ * for w and each moment, because the range may begin in `rest`, cross `once`, and end in `rest`. Returns how many it
+ * wrote to `out`. Sums that are NULL and moments that are absent give none; the sum of `copy` is not included. */
 int ls_update_state_pieces(const ls_update_piece *piece, size_t begin, size_t end,
                            ls_state_piece out[LS_UPDATE_STATE_MAX]);
 
@@ -729,7 +759,8 @@ int ls_update_state_pieces(const ls_update_piece *piece, size_t begin, size_t en
     X(SIZE, n)
 LS_DECLARE_ARGS(ls_scale_call);
 
-/* Every element becomes `value`: −0 for a buffer of sums, which no byte can fill in. */
+/* Sets every element to `value`. Buffers of sums start from −0, the identity of addition, which ls_device_fill() cannot
+ * write because its bytes differ. */
 #define LS_ARGS_ls_set_call(X)                                                                                         \
     X(OUT, float, y, LS_WHOLE)                                                                                         \
     X(VALUE, float, value)                                                                                             \
@@ -772,8 +803,9 @@ LS_DECLARE_ARGS(ls_add_call);
     X(SIZE, bytes)
 LS_DECLARE_ARGS(ls_copy_rows_call);
 
-/* The tree over contributions of `elems` elements each: LS_F32, or LS_BF16 or LS_F16, which are widened. 1 ≤ leaves ≤
- * LS_GROUPS_MAX, else LS_ERR_INPUT. `out` may be one of the fp32 contributions. */
+/* out = the sum of `leaves` contributions of `elems` elements each, added in the order of the tree (numerics/tree.h).
+ * They are LS_F32, or LS_BF16 or LS_F16, which are widened. 1 ≤ leaves ≤ LS_GROUPS_MAX, else LS_ERR_INPUT. `out` may be
+ * one of the fp32 contributions. */
 #define LS_ARGS_ls_tree_sum_call(X)                                                                                    \
     X(OUT, float, out, LS_WHOLE)                                                                                       \
     X(TENSORS, void, contributions, (size_t)c->leaves)                                                                 \
@@ -782,8 +814,9 @@ LS_DECLARE_ARGS(ls_copy_rows_call);
     X(SIZE, elems)
 LS_DECLARE_ARGS(ls_tree_sum_call);
 
-/* Of each piece, rows[leaves][n]: its first row becomes the tree over its rows. 1 ≤ leaves ≤ LS_GROUPS_MAX, else
- * LS_ERR_INPUT. A model has hundreds of vectors whose token slices are joined once a step: one call is for many. */
+/* Replaces the first row of each piece rows[leaves][n] by the sum of its rows in the order of the tree. 1 ≤ leaves ≤
+ * LS_GROUPS_MAX, else LS_ERR_INPUT. A model has hundreds of vectors whose token slices are joined once a step, so one
+ * call takes many. */
 #define LS_ARGS_ls_tree_rows_piece(X)                                                                                  \
     X(OUT, float, rows, LS_WHOLE)                                                                                      \
     X(SIZE, n)
@@ -808,6 +841,7 @@ LS_DECLARE_ARGS(ls_max_call);
  *
  * Their results are few numbers of memory of the device, where they wait until the host reads many of them at once. */
 
+/* An array of n elements whose squares are added. */
 #define LS_ARGS_ls_square_piece(X)                                                                                     \
     X(IN, float, x, LS_WHOLE)                                                                                          \
     X(SIZE, n)
@@ -822,7 +856,8 @@ LS_DECLARE_ARGS(ls_square_piece);
     X(VALUE, int, count)
 LS_DECLARE_ARGS(ls_square_sums_call);
 
-/* Adds the losses of sequences of T tokens, without the first `context` of each. */
+/* *sum += the losses of all tokens of sequences of T tokens, but for the first `context` tokens of each, which serve as
+ * context only (evaluation with overlapping windows). Non-finite losses are counted in sum->bad. */
 #define LS_ARGS_ls_add_losses_call(X)                                                                                  \
     X(OUT, ls_loss_sum, sum, LS_WHOLE)                                                                                 \
     X(IN, float, loss, LS_WHOLE)                                                                                       \
@@ -831,8 +866,8 @@ LS_DECLARE_ARGS(ls_square_sums_call);
     X(SIZE, context)
 LS_DECLARE_ARGS(ls_add_losses_call);
 
-/* *right grows by the rows of logits whose largest, the first of equal ones, is that of the target. A NaN is larger
- * than nothing, and nothing than a NaN in column 0. */
+/* *right += the number of rows of logits whose largest element, the first of equal ones, is in the target's column. A
+ * comparison with NaN is false: a NaN is never chosen, except in column 0, where it always is. */
 #define LS_ARGS_ls_count_right_call(X)                                                                                 \
     X(OUT, int64_t, right, LS_WHOLE)                                                                                   \
     X(IN, float, z, c->z_stride)                                                                                       \
@@ -842,16 +877,17 @@ LS_DECLARE_ARGS(ls_add_losses_call);
     X(IN, int32_t, targets, 1) /* one column for a row */
 LS_DECLARE_ARGS(ls_count_right_call);
 
-/* What is counted of fp32 numbers x, with the fp32 product p = x·scale and a type that they may be rounded to. */
+/* What ops->count counts of fp32 numbers x, to see whether they would fit a 16-bit type if multiplied by `scale` and
+ * rounded to it: p = x·scale in fp32. */
 typedef enum ls_count {
     LS_COUNT_FLUSHED, /* x ≠ 0, but p rounds to ±0 */
-    LS_COUNT_HIGH,    /* |p| ≥ 2^−4 · the largest finite number; infinity too */
+    LS_COUNT_HIGH,    /* |p| ≥ 2^−4 · the largest finite number of the type; infinity too */
     LS_COUNT_NONZERO, /* x ≠ 0; NaN too */
     LS_COUNT_BAD,     /* x is not finite */
     LS_COUNTS
 } ls_count;
 
-/* Adds to out[LS_COUNTS]. */
+/* Adds the number of elements of each kind (ls_count) to out[LS_COUNTS]. */
 #define LS_ARGS_ls_count_call(X)                                                                                       \
     X(OUT, int64_t, out, LS_WHOLE)                                                                                     \
     X(IN, float, x, LS_WHOLE)                                                                                          \
@@ -860,8 +896,8 @@ typedef enum ls_count {
     X(SIZE, n)
 LS_DECLARE_ARGS(ls_count_call);
 
-/* before = after − before, of weights before and after an update. *lost grows by the elements that an update left as
- * they were though it was not 0: by[i] ≠ 0 says so. */
+/* before[i] = after[i] − before[i], the change of weights by an update. *lost += the number of updates that were lost
+ * to rounding: elements that did not change although by[i], the gradient or moment that drives the update, is not 0. */
 #define LS_ARGS_ls_difference_call(X)                                                                                  \
     X(OUT, float, before, LS_WHOLE)                                                                                    \
     X(IN, float, after, LS_WHOLE)                                                                                      \
@@ -870,14 +906,15 @@ LS_DECLARE_ARGS(ls_count_call);
     X(SIZE, n)
 LS_DECLARE_ARGS(ls_difference_call);
 
-/* The hash of `bytes` bytes: that of the hashes of its pieces. */
+/* *out = the hash of `bytes` bytes: the bytes are cut into fixed pieces, which are hashed in parallel, and the hashes
+ * of the pieces are hashed. It differs from ls_hash_bytes(). */
 #define LS_ARGS_ls_hash_call(X)                                                                                        \
     X(OUT, ls_hash128, out, LS_WHOLE)                                                                                  \
     X(IN, void, x, LS_WHOLE)                                                                                           \
     X(SIZE, bytes)
 LS_DECLARE_ARGS(ls_hash_call);
 
-/* out[i] = the hash, as ls_hash_f32() has it, of block i of LS_SQUARE_BLOCK elements, the last of what is left. */
+/* out[i] = ls_hash_f32() of block i of LS_SQUARE_BLOCK elements; the last block may be shorter. */
 #define LS_ARGS_ls_hash_blocks_call(X)                                                                                 \
     X(OUT, ls_hash128, out, LS_WHOLE)                                                                                  \
     X(IN_AS, c->dtype, x, LS_WHOLE)                                                                                    \
@@ -885,7 +922,7 @@ LS_DECLARE_ARGS(ls_hash_call);
     X(SIZE, n)
 LS_DECLARE_ARGS(ls_hash_blocks_call);
 
-/* *index becomes that of the first element that is not finite, LS_ALL_FINITE where there is none. */
+/* *index = the number of the first element that is infinite or NaN; LS_ALL_FINITE if there is none. */
 #define LS_ALL_FINITE UINT64_MAX
 #define LS_ARGS_ls_find_bad_call(X)                                                                                    \
     X(IN_AS, c->dtype, x, LS_WHOLE)                                                                                    \

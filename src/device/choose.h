@@ -1,4 +1,5 @@
-/* choose.h: turns the name of a device, "auto", "cpu", "cuda" or "cuda:1", into a device.
+/* choose.h: turns the name of a device (--device), "auto", "cpu", "cuda" or "cuda:1", into a device. A matrix unit is
+ * the kind of instructions that multiply 16-bit matrices, such as hgmma, those of Hopper GPUs (device/unit.h).
  *
  *     before workers are forked    ls_device_default_unit → ls_device_choose → ls_device_prepare
  *     in each worker               ls_device_open_named
@@ -11,17 +12,19 @@
 #include "device/device.h"
 #include "device/unit.h"
 
+/* The device that ls_device_choose() found. */
 typedef struct ls_device_choice {
     char name[16];   /* for ls_device_open_named(): never "auto" */
     char about[240]; /* which device "auto" chose and why, a line for the user; "": there is no GPU, or no "auto" */
 } ls_device_choice;
 
 /* Chooses the device that `name` means for `workers` workers on this machine. "auto" chooses the GPUs if they work and
- * have the matrix unit `unit`, otherwise the CPU. LS_ERR_INPUT for an unknown name. */
+ * have the matrix unit `unit`, otherwise the CPU. Does not check that a GPU that `name` asks for exists: opening it
+ * does. LS_ERR_INPUT for an unknown name. */
 ls_status ls_device_choose(const char *name, int workers, ls_unit unit, ls_device_choice *out);
 
-/* Returns the default matrix unit of the named device: hgmma on GPUs that have it, otherwise chain. If `name` asks for
- * a GPU and none can be queried (a dry run on another machine), returns hgmma. */
+/* Returns the matrix unit for the named device if the user chose none: hgmma on GPUs that have it, otherwise chain (no
+ * unit). If `name` asks for a GPU and none can be queried (a dry run on another machine), returns hgmma. */
 ls_unit ls_device_default_unit(const char *name);
 
 /* Compiles the kernels of a chosen GPU by NVRTC if the program has none built in for it. `tell` gets a line of progress

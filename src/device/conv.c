@@ -8,12 +8,15 @@
  * plain matmul, whose rows lie apart in dx. */
 #include "device/conv.h"
 
+/* Returns the number of kernel positions (taps): its height times its width. */
 static size_t taps_of(const ls_conv_call *c) { return c->window.kernel_y * c->window.kernel_x; }
 
+/* Returns the number of output pixels of all images: rows of the matmul. */
 static size_t positions_of(const ls_conv_call *c) {
     return c->images * ls_window_rows(&c->window, c->height) * ls_window_columns(&c->window, c->width);
 }
 
+/* Checks that a window fits and that the channels are 1 … LS_SIDE_MAX; else LS_ERR_INPUT. */
 static ls_status check_conv(const ls_conv_call *c) {
     LS_TRY(ls_window_check(&c->window, c->height, c->width));
     if (c->c_in < 1 || c->c_in > LS_SIDE_MAX || c->c_out < 1 || c->c_out > LS_SIDE_MAX)
@@ -63,6 +66,7 @@ ls_status ls_conv_forward(ls_device *device, const ls_conv_call *c) {
     return device->ops->gemm(device, &g);
 }
 
+/* Checks the slices, bounds and siblings of a weight gradient; else LS_ERR_INPUT. */
 static ls_status check_groups(const ls_conv_call *c) {
     if (c->slices < 0 || c->slices > LS_GEMM_SLICES_MAX || c->siblings < 0 || c->siblings > LS_GEMM_SIBLINGS_MAX)
         return ls_fail(LS_ERR_INPUT, "a weight gradient of %d slices with %d siblings; the maximum is %d and %d",
@@ -102,13 +106,14 @@ ls_status ls_conv_weight_grad(ls_device *device, const ls_conv_call *c) {
     return device->ops->gemm(device, &g);
 }
 
-/* One direction of a phase: its pixels are phase, phase + stride, …; the taps tap0, tap0 + stride, … read them. Tap
- * tap0 reads the first of these pixels as part of window `first`. */
+/* One direction, y or x, of a phase: its pixels are phase, phase + stride, …; only the taps tap0, tap0 + stride, …
+ * reach them. Tap tap0 reads the first of these pixels as part of window `first`. */
 typedef struct side {
     size_t pixels, taps, tap0;
     ptrdiff_t first;
 } side;
 
+/* Describes the pixels phase, phase + stride, … of an image side of `size` pixels, for the input gradient. */
 static side side_of(size_t size, size_t kernel, size_t stride, size_t pad, size_t phase) {
     side s = {.tap0 = (phase + pad) % stride};
     s.pixels = (size - phase + stride - 1) / stride;

@@ -1,10 +1,11 @@
 /* device.h: where tensors live and where operations on them run.
  *
- * A device is a memory space, some queues with events, and a table of operations (ops.h). Operations, copies and fills
- * are enqueued and take effect in the order of the calls; they may still be running when the call returns. The CPU runs
- * each at once.
+ * A device (the CPU, a GPU, or one without hardware for the planner) is a memory space, some queues with events like
+ * CUDA streams, and a table of operations (ops.h). Each worker opens one. Operations, copies and fills are enqueued and
+ * take effect in the order of the calls; they may still be running when the call returns. On the CPU every call returns
+ * when its work is done.
  *
- *     ls_device_copy_in → ops->gemm → ops->gelu_forward → ls_device_record → … → ls_device_wait → ls_device_copy_out
+ *     ls_device_copy_in → ops->gemm → ops->act_forward → ls_device_record → … → ls_device_wait → ls_device_copy_out
  *
  * Calls go to the queue that ls_device_use() named last, at first LS_QUEUE_COMPUTE. Between queues events alone make an
  * order: what follows ls_device_follow() on one queue comes after what was before ls_device_record() on another.
@@ -36,14 +37,15 @@ struct ls_pool;
 
 typedef struct ls_device ls_device;
 
-/* Queues: one computes, four move tensors between the workers that share an axis of the layout, and one takes tensors
- * of other machines. */
+/* Queues: one computes; four move tensors between workers, one for each axis of the layout (dp, tp, pp) and one for
+ * other communicators; and one receives tensors from other machines. */
 enum { LS_QUEUE_COMPUTE, LS_QUEUE_COMM, LS_QUEUE_RECEIVE = LS_QUEUE_COMM + 4, LS_QUEUES };
 
-/* A place in a queue of one device. A plain value; it needs no release. */
+/* A place in a queue of one device: done once all work enqueued before it is done. A plain value; it needs no release.
+ */
 typedef struct ls_event {
     int queue;
-    uint64_t number;
+    uint64_t number; /* counts the events of the device, or of the queue, from 1 */
 } ls_event;
 
 /* The name by which another process opens shared memory. */
@@ -51,8 +53,9 @@ typedef struct ls_memory_handle {
     unsigned char bytes[64];
 } ls_memory_handle;
 
-/* A link joins devices of several machines, so that bytes go from one to another past the hosts. Its members have
- * numbers from 0; they find each other by an id, which one of them makes and the others are told. */
+/* A link joins devices of several machines (an NCCL communicator), so that bytes go from one to another without a copy
+ * in host memory. Its members have numbers from 0. They find each other by an id: one member makes it, and the host
+ * sends it to the others. */
 typedef struct ls_link ls_link;
 typedef struct ls_link_id {
     unsigned char bytes[128];
@@ -62,19 +65,19 @@ typedef struct ls_link_id {
 typedef struct ls_link_piece {
     void *memory;
     size_t bytes;
-    int member;
-    bool sends;
+    int member; /* the other side */
+    bool sends; /* false: receives */
 } ls_link_piece;
 
-/* How the memory of a device is used, beside what was allocated on it by ls_device_alloc(). */
+/* How the memory of a device is used, beside what was allocated on it by ls_device_alloc(); all in bytes. */
 typedef struct ls_device_usage {
     unsigned char id[16]; /* of the hardware: workers with the same share its memory */
     size_t total, free;   /* of the hardware */
     size_t others;        /* in use before this device had allocated: contexts, and other processes */
     size_t modules;       /* kernels, as the driver's count of free memory tells */
-    size_t lists;         /* for lists of kernels' arguments */
-    size_t scratch;       /* that operations needed beyond what was lent to them */
-    size_t pinned;        /* memory of the host, for copies */
+    size_t lists;         /* buffers for lists of kernel arguments */
+    size_t scratch;       /* that operations allocated because ls_device_lend() gave them less than they needed */
+    size_t pinned;        /* pinned memory of the host, for copies */
     size_t shared;        /* for collectives, beside arenas: counters, and scratch that was not lent */
     size_t links;         /* between machines, as the driver's count of free memory tells */
 } ls_device_usage;
@@ -107,7 +110,7 @@ typedef struct ls_device_calls {
     ls_status (*link_settled)(ls_device *device, ls_link *link, bool *out);
     ls_status (*link_move)(ls_device *device, ls_link *link, const ls_link_piece *pieces, int count);
     void (*link_close)(ls_device *device, ls_link *link);
-    /* NULL, all three: memory is the host's, and operations find their own scratch. */
+    /* NULL, all three: memory is the host's, and operations allocate their own scratch. */
     void (*lend)(ls_device *device, void *memory, size_t bytes);
     void (*take_back)(ls_device *device, const void *memory);
     ls_status (*usage)(ls_device *device, ls_device_usage *out);
@@ -120,7 +123,8 @@ typedef struct ls_device_calls {
     ls_status (*rescue)(ls_device *device, void *host, const void *from, size_t bytes);
 } ls_device_calls;
 
-/* Callbacks of an observer of a device: comm/peers, by which workers read each other's memory. */
+/* Callbacks of the observer of a device. The only one is comm/peers, through which workers read each other's memory: it
+ * maps each allocation in the other processes, and ends waits for a worker that died. */
 typedef struct ls_device_guest ls_device_guest;
 struct ls_device_guest {
     /* Called repeatedly while the host waits for the device. Any status but LS_OK ends the wait, and the device is
@@ -135,7 +139,7 @@ struct ls_device_guest {
 struct ls_device {
     const char *name;
     const char *about; /* which hardware it is, "GPU 0, NVIDIA H200,"; NULL: none of its own */
-    int queue;         /* the queue to which calls go */
+    int queue;         /* the current queue, to which calls go; set by ls_device_use() */
     bool is_host;      /* its memory is host memory, which workers move without the device (comm/movers) */
     size_t align;      /* alignment of an arena's pieces in its memory; 0: the arena's default */
     uint64_t reads;    /* copies to the host so far; each waits for the queue, so a step makes as few as it can */
@@ -157,14 +161,15 @@ ls_status ls_device_open_cpu(int threads, const int *cpus, const struct ls_kerne
 ls_status ls_device_open_cpu_pool(struct ls_pool *pool, const struct ls_kernels *kernels,
                                   const ls_memory_source *memory, ls_device **out);
 
-/* Waits for the queues and destroys the device. The caller must have freed its memory before. NULL does nothing. */
+/* Waits for the queues, and destroys the device after its observer has left it. The caller must have freed its memory
+ * before. NULL does nothing. */
 static inline void ls_device_destroy(ls_device *device) {
     if (device && device->guest) device->guest->leave(device->guest);
     if (device) device->calls->destroy(device);
 }
 
 /* Allocates zeroed memory, aligned to 64 bytes; 0 bytes give a valid address too. The caller frees it on the same
- * device. On failure *out is NULL. */
+ * device. The observer sees it; if that fails, the memory is freed again. On failure *out is NULL. */
 static inline ls_status ls_device_alloc(ls_device *device, size_t bytes, void **out) {
     LS_TRY(device->calls->alloc(device, bytes, out));
     ls_status status = device->guest ? device->guest->allocated(device->guest, *out, bytes) : LS_OK;
@@ -185,8 +190,8 @@ static inline ls_status ls_device_copy_in(ls_device *device, void *to, const voi
     return device->calls->copy_in(device, to, host, bytes);
 }
 
-/* Copies from the device to the host. Waits for the work enqueued before on the current queue, and returns
- * when the bytes have arrived. */
+/* Copies from the device to the host. Waits for the work enqueued before on the current queue, and returns when the
+ * bytes have arrived. Counts the call and the time of the wait in device->reads and read_ns. */
 static inline ls_status ls_device_copy_out(ls_device *device, void *host, const void *from, size_t bytes) {
     uint64_t begin = ls_clock_ns();
     ls_status status = device->calls->copy_out(device, host, from, bytes);
@@ -195,7 +200,8 @@ static inline ls_status ls_device_copy_out(ls_device *device, void *host, const 
     return status;
 }
 
-/* Marks the present end of LS_QUEUE_COMPUTE, whatever the current queue: what ls_device_rescue() waits for. */
+/* Marks the present end of LS_QUEUE_COMPUTE, whatever the current queue: ls_device_rescue() waits only for work before
+ * the last mark. Does nothing for host memory. */
 static inline ls_status ls_device_mark(ls_device *device) {
     return device->calls->mark ? device->calls->mark(device) : LS_OK;
 }
@@ -214,6 +220,7 @@ static inline ls_status ls_device_host_alloc(ls_device *device, size_t bytes, vo
     if (device->calls->host_alloc && bytes > 0) return device->calls->host_alloc(device, bytes, out);
     return ls_pages_alloc(bytes, out);
 }
+/* Frees memory of ls_device_host_alloc(); `bytes` is what was asked for. */
 static inline void ls_device_host_free(ls_device *device, void *memory, size_t bytes) {
     if (device->calls->host_alloc && bytes > 0)
         device->calls->host_free(device, memory);
@@ -248,8 +255,8 @@ static inline ls_status ls_device_get_usage(ls_device *device, ls_device_usage *
     return device->calls->usage(device, out);
 }
 
-/* Switches operations to other instructions or kernels, which give the same bits; an audit so detects a hardware unit
- * that computes wrongly. False: back to the usual ones. */
+/* Switches operations to other instructions or kernels, which give the same bits, so that an audit detects a hardware
+ * unit that computes wrongly. False: back to the usual ones. Does nothing on a device with one way only. */
 static inline ls_status ls_device_compute_otherwise(ls_device *device, bool otherwise) {
     return device->calls->compute_otherwise ? device->calls->compute_otherwise(device, otherwise) : LS_OK;
 }
@@ -266,7 +273,7 @@ static inline int ls_device_use(ls_device *device, int queue) {
     return before;
 }
 
-/* Records an event: the present end of the queue. */
+/* Records an event: the present end of the current queue. */
 static inline ls_status ls_device_record(ls_device *device, ls_event *out) {
     return device->calls->record(device, out);
 }
@@ -276,15 +283,15 @@ static inline ls_status ls_device_follow(ls_device *device, ls_event event) {
     return device->calls->follow(device, event);
 }
 
-/* Waits on the host until all work enqueued before the event is done. An event may be waited for several times.
+/* Blocks the host until all work enqueued before the event is done. An event may be waited for several times.
  * LS_ERR_INPUT for an event that this device has not recorded. */
 static inline ls_status ls_device_wait(ls_device *device, ls_event event) { return device->calls->wait(device, event); }
 
-/* Waits on the host until all queues are empty. */
+/* Blocks the host until all queues are empty. */
 static inline ls_status ls_device_finish(ls_device *device) { return device->calls->finish(device); }
 
-/* Adds to the trace (base/events.h) when the queues did their work, and waits for LS_QUEUE_COMPUTE. Does nothing unless
- * a trace is recorded. */
+/* Adds to the trace (base/events.h) the begin and end of the work that the queues did since the last call, and blocks
+ * until LS_QUEUE_COMPUTE is empty. Does nothing unless a trace is recorded. */
 static inline ls_status ls_device_read_times(ls_device *device) {
     return ls_events_are_on() && device->calls->read_times ? device->calls->read_times(device) : LS_OK;
 }
@@ -301,10 +308,11 @@ static inline ls_status ls_device_share(ls_device *device, void *memory, ls_memo
 }
 
 /* Maps the memory of another worker. *out is its address on this device until ls_device_close(), which waits for all
- * queues first and does nothing for NULL. */
+ * queues first and does nothing for NULL. To be called only if ls_device_shares(). */
 static inline ls_status ls_device_open(ls_device *device, const ls_memory_handle *handle, void **out) {
     return device->calls->open(device, handle, out);
 }
+/* Unmaps memory of ls_device_open(). */
 static inline void ls_device_close(ls_device *device, void *memory) {
     if (memory) device->calls->close(device, memory);
 }
@@ -314,7 +322,7 @@ static inline void ls_device_close(ls_device *device, void *memory) {
 static inline ls_status ls_device_signal(ls_device *device, uint64_t *counter, uint64_t value) {
     return device->calls->signal(device, counter, value);
 }
-/* Makes the queue wait until the counter is at least `value`. */
+/* Makes the current queue, not the host, wait until the counter is at least `value`. */
 static inline ls_status ls_device_await(ls_device *device, const uint64_t *counter, uint64_t value) {
     return device->calls->await(device, counter, value);
 }

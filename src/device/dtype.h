@@ -1,4 +1,4 @@
-/* dtype.h: names of element types. ls_dtype and ls_dtype_bytes() are in lockstep.h. */
+/* dtype.h: names of element types, for messages and metrics. ls_dtype and ls_dtype_bytes() are in lockstep.h. */
 #ifndef LS_DEVICE_DTYPE_H
 #define LS_DEVICE_DTYPE_H
 

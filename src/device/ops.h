@@ -1,10 +1,12 @@
-/* ops.h: the operations of a device, each on whole tensors.
+/* ops.h: the operations of a device, each on whole tensors: the one table through which blocks of a model (nn/),
+ * collectives, optimizer and guards compute.
  *
- * Every operation takes the device and a call: calls.h says what the calls mean, docs/reference/arithmetic.md has the
- * formulas; what may alias what stands with the kernels (cpu/kernels.h). A result never depends on the number of
- * threads or on the ISA. One list gives the table and, to a device, the declarations of its functions.
+ * Every operation takes the device and a call, a struct of arguments: calls.h says what the calls mean, and
+ * docs/reference/arithmetic.md has the formulas. cpu/kernels.h says which outputs may be inputs. A result never depends
+ * on the number of threads or on the ISA. One list, LS_OPS, makes the table and, in each device, the declarations of
+ * its functions.
  *
- * 16-bit tensors are widened as they are read and rounded once as they are written; all arithmetic is fp32.
+ * 16-bit tensors are widened as they are read and rounded once as they are written; arithmetic on tensors is fp32.
  * LS_ERR_INPUT for a type that is neither LS_F32 nor LS_BF16 nor LS_F16.
  *
  * An operation goes to the current queue of the device and may still run when it returns (device.h). Ids and targets
@@ -83,18 +85,19 @@
     X(hash_blocks, ls_hash_blocks_call)                                                                                \
     X(find_bad, ls_find_bad_call)
 
+/* The table. The caller runs device->ops->gemm(device, &call) and so on. */
 typedef struct ls_ops {
 #define LS_OP_MEMBER(name, call_type) ls_status (*name)(ls_device * device, const call_type *call);
     LS_OPS(LS_OP_MEMBER)
 #undef LS_OP_MEMBER
     /* Returns whether gemm takes this call with its epilogue (`end`). If not, the caller runs the activation itself. */
     bool (*gemm_ends)(ls_device *device, const ls_gemm *call);
-    /* Measures, in a few hundredths of a second, the most FLOP/s that the device reaches with this unit (LS_UNIT_CHAIN:
-     * in fp32). 0: not known. */
+    /* Measures, in a few hundredths of a second, the most FLOP/s that the device reaches with this matrix unit
+     * (LS_UNIT_CHAIN: in fp32). 0: not known. */
     double (*peak_flops_s)(ls_device *device, ls_unit unit);
 } ls_ops;
 
-/* Returns false: gemm_ends of a device that has no epilogues. */
+/* Returns false, always: the gemm_ends of a device without fused epilogues. */
 static inline bool ls_gemm_ends_never(ls_device *device, const ls_gemm *call) {
     (void)device, (void)call;
     return false;

@@ -25,19 +25,23 @@ typedef struct pair {
     double high, low;
 } pair;
 
+/* Reinterprets a bit pattern as a double. */
 static double from_bits(uint64_t bits) {
     double value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }
 
+/* Returns the bit pattern of a double. */
 static uint64_t to_bits(double value) {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
 }
 
+/* Returns the one NaN of all results. */
 static double quiet_nan(void) { return from_bits(0x7FF8000000000000u); }
+/* Returns +infinity. */
 static double infinity(void) { return from_bits(0x7FF0000000000000u); }
 
 /* Returns a + b as a pair, exactly; |a| ≥ |b|, or a is zero. */
@@ -46,7 +50,7 @@ static pair sum_pair(double a, double b) {
     return (pair){sum, b - (sum - a)};
 }
 
-/* Evaluates the polynomial c[0] + c[1]*x + ... + c[n-1]*x^(n-1). */
+/* Evaluates the polynomial c[0] + c[1]*x + ... + c[n-1]*x^(n-1), one fma for each coefficient but the last. */
 static double horner(const double *c, int n, double x) {
     double p = c[n - 1];
     for (int i = n - 2; i >= 0; i--) p = fma(p, x, c[i]);
@@ -55,7 +59,7 @@ static double horner(const double *c, int n, double x) {
 
 /* ---- exp --------------------------------------------------------------------------------------------------------- */
 
-/* Returns e^(high + low) for a high from -746 to 710. */
+/* Returns e^(high + low) for a high from -746 to 710; infinity or 0 where the result leaves the range. */
 static double exp_pair(double high, double low) {
     static const double c[] = {0x1p-1,
                                0x1.555555555555bp-3,
@@ -177,7 +181,8 @@ static const uint64_t two_over_pi[] = {
 
 __extension__ typedef unsigned __int128 wide;
 
-/* Returns 64 bits of 2/pi, the first with weight 2^-(at - 63). */
+/* Returns 64 bits of 2/pi, the first of weight 2^-(at - 63), for at >= 0; the table covers the exponents of all
+ * doubles. */
 static uint64_t bits_of_two_over_pi(int at) {
     int word = at / 64, shift = at % 64;
     if (shift == 0) return two_over_pi[word];
@@ -230,6 +235,7 @@ static pair remainder_of(double u, unsigned *quarter) {
     return sum_pair(r, lost - fma(n, HALF_PI_3, b_low));
 }
 
+/* Returns the sine of high + low, an angle from -pi/4 to pi/4. */
 static double sin_of(pair r) {
     static const double c[] = {-0x1.5555555555555p-3, 0x1.111111111110bp-7,   -0x1.a01a01a018a5fp-13,
                                0x1.71de3a532f6cep-19, -0x1.ae64528c03199p-26, 0x1.61208b5279e90p-33,
@@ -238,6 +244,7 @@ static double sin_of(pair r) {
     return r.high + fma(r.high * s, horner(c, 7, s), r.low * fma(-0.5, s, 1.0));
 }
 
+/* Returns the cosine of high + low, an angle from -pi/4 to pi/4. */
 static double cos_of(pair r) {
     static const double c[] = {0x1.555555555554bp-5,   -0x1.6c16c16c14f7fp-10, 0x1.a01a019c827e9p-16,
                                -0x1.27e4f7e96c21cp-22, 0x1.1ee9d6c4dcd36p-29,  -0x1.8fa41ada9d8b8p-37};

@@ -1,4 +1,5 @@
-/* elementary.h: elementary functions in double, for schedules, position tables and initialization.
+/* elementary.h: exp, log, sin, cos, tanh and pow in double, for learning-rate schedules, position tables and random
+ * initial values. Kernels have fp32 versions of their own (device/cpu/simd/math.h).
  *
  * Unlike libm, which differs between systems, they return the same bits everywhere, because they use only IEEE
  * operations and explicit fma. Formulas and errors are in docs/reference/arithmetic.md. Every NaN result is
@@ -12,8 +13,9 @@
 double ls_exp_f64(double x);
 /* Returns the natural logarithm: NaN below zero, -inf of either zero. */
 double ls_log_f64(double x);
-/* Return sine and cosine of x radians, however large a finite x is; NaN of infinities. */
+/* Returns the sine of x radians, however large a finite x is; NaN of infinities; it keeps -0. */
 double ls_sin_f64(double x);
+/* Returns the cosine of x radians, however large a finite x is; NaN of infinities. */
 double ls_cos_f64(double x);
 /* Returns the hyperbolic tangent; it keeps -0. */
 double ls_tanh_f64(double x);

@@ -1,4 +1,5 @@
-/* exact_sum.h: sums that do not depend on the order, because only the final result is rounded. A sum is plain memory of
+/* exact_sum.h: sums that do not depend on the order, because only the final result is rounded. Squared gradient norms
+ * and losses use them, so that all workers and all layouts get the same bits and decide alike. A sum is plain memory of
  * the caller: nothing allocates or fails, and one thread at a time uses it.
  *
  * ls_exact_sum adds finite doubles in a fixed-point integer that spans their whole range. Bit 0 is 2^−1074; limb i has
@@ -23,11 +24,12 @@ enum { LS_EXACT_LIMBS = 67, LS_EXACT_WORDS = LS_EXACT_LIMBS + 1 };
 /* Zeroed memory is an empty sum. */
 typedef struct ls_exact_sum {
     int64_t words[LS_EXACT_WORDS]; /* the limbs, then the count of numbers that were infinite or NaN */
-    uint32_t unsettled;            /* numbers added since carries were last propagated */
+    uint32_t unsettled;            /* twice the numbers added since carries were last propagated */
 } ls_exact_sum;
 
 /* Adds x. Infinities and NaN are counted instead. */
 void ls_exact_sum_add(ls_exact_sum *sum, double x);
+/* Adds x[0] … x[n−1], as ls_exact_sum_add() does. */
 void ls_exact_sum_add_many(ls_exact_sum *sum, const double *x, size_t n);
 /* Adds `from` to `into`, their counts of non-finite numbers too. Settles both; `from` keeps its value. */
 void ls_exact_sum_merge(ls_exact_sum *into, ls_exact_sum *from);
@@ -40,6 +42,7 @@ double ls_exact_sum_value(ls_exact_sum *sum);
 /* Returns how many of the numbers were infinite or NaN. */
 int64_t ls_exact_sum_non_finite(const ls_exact_sum *sum);
 
+/* A sum of losses; zeroed memory is an empty one. */
 typedef struct ls_loss_sum {
     int64_t total; /* in units of 2^−24, modulo 2^64 */
     int64_t count; /* losses in the total */

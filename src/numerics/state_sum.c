@@ -7,6 +7,7 @@
 static uint32_t places[LS_STATE_BLOCK];
 static pthread_once_t places_are_filled = PTHREAD_ONCE_INIT;
 
+/* Fills the factors a: odd 32-bit numbers, by hashing their place. */
 static void fill_places(void) {
     for (uint32_t i = 0; i < LS_STATE_BLOCK; i++) {
         uint32_t z = (i + 1) * 0x9e3779b1u;

@@ -1,6 +1,8 @@
-/* state_sum.h: a checksum of a run's state that does not depend on which worker holds which part.
+/* state_sum.h: a checksum of weights and optimizer state that does not depend on which worker holds which part. Updates
+ * compute it on the way (ops->update, ops->state_sums); the guards compare it later, to detect memory that has changed.
  *
- * With x(i) the 32-bit pattern of element i of a tensor, it is, mod 2^64 and for two sets of odd factors b of 64 bits,
+ * With x(i) the 32-bit pattern of element i of a tensor, it is, mod 2^64, for odd factors a of 32 bits and b of 64
+ * bits, with one set of b for each of the two words of a ls_hash128:
  *
  *     Σ x(i) · a(i mod 1024) · b(tensor, i / 1024)
  *
@@ -16,7 +18,7 @@
 
 #include "base/hash.h"
 
-enum { LS_STATE_BLOCK = 1024 };
+enum { LS_STATE_BLOCK = 1024 }; /* elements of a tensor that share their factors b */
 
 /* Returns the LS_STATE_BLOCK factors a, one for each place in a block. The array is static; any thread may call. */
 const uint32_t *ls_state_places(void);
@@ -28,7 +30,8 @@ static inline uint64_t ls_state_mix(uint64_t z) {
     return z ^ (z >> 31);
 }
 
-/* Adds `total`, which is Σ x·a of block `block` of a tensor or of a part of it, times the block's factors b. */
+/* Adds `total`, which is Σ x·a mod 2^64 over block `block` of a tensor or over a part of the block, times the block's
+ * two factors b: one for sum->lo, one for sum->hi. */
 static inline void ls_state_add_block(ls_hash128 *sum, uint64_t tensor, uint64_t block, uint64_t total) {
     uint64_t seed = (tensor + 1) * 0x9e3779b97f4a7c15u + block * 0xd1b54a32d192ed03u;
     sum->lo += total * (ls_state_mix(seed) | 1);

@@ -79,10 +79,11 @@ int ls_tree_cover_held(int groups, const unsigned char *held, ls_tree_node *node
     return groups < 1 ? 0 : cover_held((ls_tree_node){0, groups}, held, nodes, 0);
 }
 
+/* The state of ls_tree_program_make(). */
 typedef struct builder {
     const ls_tree_node *sources;
     int n, next; /* sources are consumed in ascending order */
-    int stack;
+    int stack;   /* values on the stack after the steps so far */
     ls_tree_program *program;
 } builder;
 

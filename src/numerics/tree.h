@@ -1,4 +1,7 @@
-/* tree.h: the order of sums over groups.
+/* tree.h: the order of sums over groups. A group is a fixed part of the global batch, and the gradient of the batch is
+ * the sum over its groups. Ordered collectives (comm/collectives) and gradient accumulation (nn/grad_plan.c) follow
+ * this order on any number of workers, so that the result has the same bits. lockstep.h has ls_tree_node and
+ * ls_tree_cover().
  *
  * Every sum over G contributions is one balanced binary tree. A node of n leaves splits at the largest power of two
  * below n, so its shape depends on n alone, and a subtree adds up to the same bits wherever it is computed:
@@ -21,24 +24,27 @@ int ls_tree_left(int count);
 
 enum { LS_TREE_ADD = -1, LS_TREE_DEPTH_MAX = 14 };
 
-/* steps[i] ≥ 0 pushes that source, LS_TREE_ADD adds the two topmost values (the lower one is the left operand). */
+/* Steps for a stack machine: steps[i] ≥ 0 pushes the source of this number, LS_TREE_ADD replaces the two topmost values
+ * by their sum (the lower one is the left operand). ls_tree_sum_run() executes it. */
 typedef struct ls_tree_program {
-    int length;
-    int depth; /* maximal number of values on the stack */
-    int *steps;
+    int length; /* number of steps */
+    int depth;  /* maximal number of values on the stack */
+    int *steps; /* owned */
 } ls_tree_program;
 
 /* Makes the program that computes `target` from `n` sources, which are disjoint nodes of the tree, ascending. Ignores
- * sources outside the target; fails if they do not cover it. The caller frees the program. */
+ * sources outside the target; LS_ERR_INPUT if they do not cover it, LS_ERR_RESOURCE if memory is short. The caller
+ * frees the program, which is empty after a failure. */
 ls_status ls_tree_program_make(ls_tree_node target, const ls_tree_node *sources, int n, ls_tree_program *out);
 /* Frees the steps, and zeroes the program. */
 void ls_tree_program_free(ls_tree_program *program);
 
-/* The state of a sum whose leaves arrive in ascending order: subtrees that are complete but not yet joined. Empty when
- * all is zero but `groups`, the leaves of the whole tree. The first leaf may be any. */
+/* Plans a sum whose leaves arrive in ascending order: the subtrees that are complete but not yet joined. It holds no
+ * values; the caller keeps those in a stack of its own. Initially zeroed but for `groups`, the leaves of the whole
+ * tree. The first leaf may be any. */
 typedef struct ls_tree_stack {
-    int groups, depth;
-    ls_tree_node entry[LS_TREE_COVER_MAX];
+    int groups, depth;                     /* depth: entries in use */
+    ls_tree_node entry[LS_TREE_COVER_MAX]; /* ascending; the last is the top */
 } ls_tree_stack;
 
 /* Pushes the node that follows the last one, and joins it with the nodes to its left that it completes. Returns the

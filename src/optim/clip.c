@@ -4,13 +4,14 @@
 #include <assert.h>
 #include <math.h>
 
-/* ⌈log2 tokens⌉ */
+/* Returns ⌈log2 tokens⌉. */
 static int log2_up(int64_t tokens) {
     int log2 = 0;
     while ((INT64_C(1) << log2) < tokens) log2++;
     return log2;
 }
 
+/* Returns the exponent of the power of two with which backward starts: e − ⌈log2 N⌉. */
 static int start_exponent(int64_t tokens, int loss_exponent) {
     assert(tokens >= 1 && tokens <= INT64_C(1) << LS_CLIP_TOKENS_LOG2_MAX);
     assert(loss_exponent >= -LS_CLIP_LOSS_EXPONENT_MAX && loss_exponent <= LS_CLIP_LOSS_EXPONENT_MAX);

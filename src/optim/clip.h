@@ -1,4 +1,5 @@
-/* clip.h: computes the one factor f that scales the gradient in a step (rule 11).
+/* clip.h: gradient clipping by the global norm, and removal of the loss scale: computes the one factor f by which an
+ * update multiplies every gradient element. The training step calls it on every worker with the same sums.
  *
  * Backward starts from (p − 1[target])·2^(e − ⌈log2 N⌉), with N the global number of tokens and e the exponent of the
  * loss scale (0 without one). So it produces G = g·N·2^(e − ⌈log2 N⌉), where g is the true gradient, that of the mean
@@ -24,8 +25,10 @@ typedef struct ls_clip {
     float factor; /* f; NaN unless finite: the caller must skip the step or end the run */
 } ls_clip;
 
-/* Computes norm and factor. `squares` is the exact sum of the squares of backward's result (ls_exact_sum_value),
- * `non_finite` the number of its elements that were not finite (ls_exact_sum_non_finite). Threshold 0: no clipping. */
+/* Computes the norm and the factor of a step. `squares` is the exact sum of the squares of backward's result
+ * (ls_exact_sum_value). `non_finite` counts what that sum had to leave out because it was infinite or NaN
+ * (ls_exact_sum_non_finite); above 0 the result is not finite. `token_scale` is that of ls_clip_token_scale().
+ * Threshold 0: no clipping. */
 ls_clip ls_clip_factor(double squares, int64_t non_finite, double token_scale, double threshold);
 
 #endif

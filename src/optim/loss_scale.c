@@ -10,12 +10,14 @@
 
 /* ---- settings ---------------------------------------------------------------------------------------------------- */
 
+/* Fails with LS_ERR_INPUT, naming `what`, unless low ≤ value ≤ high. */
 static ls_status check_range(const char *what, int64_t value, int64_t low, int64_t high) {
     if (value >= low && value <= high) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "%s is %" PRId64 "; it must be between %" PRId64 " and %" PRId64, what, value, low,
                    high);
 }
 
+/* Fails with LS_ERR_INPUT, naming `what`, unless the exponent is that of a scale from 2^-14 to 2^24. */
 static ls_status check_exponent(const char *what, int exponent) {
     if (exponent >= LS_LOSS_SCALE_EXPONENT_MIN && exponent <= LS_LOSS_SCALE_EXPONENT_MAX) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "%s is 2^%d; it must be between 2^%d and 2^%d", what, exponent,
@@ -71,6 +73,8 @@ ls_loss_scale ls_loss_scale_start(const ls_loss_scale_settings *settings) {
     return (ls_loss_scale){.exponent = settings->initial, .patience = settings->hysteresis};
 }
 
+/* Updates the state after a step without overflow: counts it, and after a whole window raises the exponent, unless it
+ * is at the ceiling, and resets the hysteresis. A constant scale only resets its hysteresis. */
 static void after_good(ls_loss_scale *state, const ls_loss_scale_settings *s) {
     if (s->constant) {
         state->patience = s->hysteresis;

@@ -31,7 +31,7 @@ enum {
 };
 
 typedef struct ls_loss_scale_settings {
-    bool constant;
+    bool constant;      /* the scale never changes */
     int initial;        /* exponent at the start */
     int floor, ceiling; /* exponents; not used by a constant scale */
     int64_t window;     /* good steps in a row before it grows; not used by a constant scale */
@@ -39,7 +39,7 @@ typedef struct ls_loss_scale_settings {
 } ls_loss_scale_settings;
 
 typedef struct ls_loss_scale {
-    int exponent;
+    int exponent;       /* e: the scale is 2^e */
     int patience;       /* rest of the hysteresis: overflows that are still tolerated */
     int64_t good_steps; /* since the last overflow or growth; 0 for a constant scale */
 } ls_loss_scale;
@@ -53,19 +53,23 @@ typedef enum ls_loss_scale_verdict {
 /* Checks the settings. LS_ERR_INPUT names the setting that is out of range and its value. */
 ls_status ls_loss_scale_check(const ls_loss_scale_settings *settings);
 
-/* Return the exponent of a scale, given as a number such as 65536 or 0.5, or as a power such as 2^16. Anything other
- * than a power of two from 2^-14 to 2^24 is LS_ERR_INPUT. */
+/* Parses a loss scale, "65536", "0.5" or "2^16", and sets *exponent to its power of two. Anything other than a power of
+ * two from 2^-14 to 2^24 is LS_ERR_INPUT. */
 ls_status ls_loss_scale_parse(const char *text, int *exponent);
+/* Sets *exponent to log2 of a scale. Anything other than a power of two from 2^-14 to 2^24 is LS_ERR_INPUT. */
 ls_status ls_loss_scale_exponent(double scale, int *exponent);
 
-/* The settings must have been checked, here and below. */
+/* Returns the state before the first step: the initial exponent with the full hysteresis. The settings must have been
+ * checked, here and below. */
 ls_loss_scale ls_loss_scale_start(const ls_loss_scale_settings *settings);
-/* Updates the state after a step with state->exponent, and says what to do with the step. */
+/* Updates the state after a step that ran with scale 2^state->exponent, and returns what to do with the step.
+ * `overflow`: its gradient was not finite. Every worker calls it with the same input. */
 ls_loss_scale_verdict ls_loss_scale_after(ls_loss_scale *state, const ls_loss_scale_settings *settings, bool overflow);
 
-/* Save and restore the state for a checkpoint. Words that are no valid state under these settings are LS_ERR_INPUT, and
- * *state is unchanged. */
+/* Writes the state as words of a checkpoint. */
 void ls_loss_scale_save(const ls_loss_scale *state, int64_t words[LS_LOSS_SCALE_WORDS]);
+/* Restores a saved state. Words that are no valid state under these settings are LS_ERR_INPUT, and *state is
+ * unchanged. */
 ls_status ls_loss_scale_restore(ls_loss_scale *state, const ls_loss_scale_settings *settings,
                                 const int64_t words[LS_LOSS_SCALE_WORDS]);
 

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <math.h>
 
+/* Fails with LS_ERR_INPUT, naming `what`, unless 0 ≤ value < 1. */
 static ls_status check_below_one(const char *what, double value) {
     if (value >= 0 && value < 1) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "%s is %g; it must be at least 0 and below 1", what, value);
@@ -79,7 +80,7 @@ ls_optimizer_update ls_optimizer_update_at(const ls_optimizer *optimizer, const 
     return update;
 }
 
-/* Returns where the sums of own elements first … first + count − 1 go. */
+/* Returns where the state sums of own elements first … first + count − 1 go: with update->sums NULL nowhere. */
 static ls_update_sums sums_of(const ls_optimizer_update *update, const ls_param *param, size_t first, size_t count) {
     size_t begin = param->own.begin + first, end = begin + count;
     size_t once = param->once.begin > begin ? param->once.begin : begin,
@@ -95,6 +96,8 @@ static ls_update_sums sums_of(const ls_optimizer_update *update, const ls_param 
     return sums;
 }
 
+/* Returns the arguments that update own elements first … first + count − 1: pointers to them, the scalars with or
+ * without decay, and where their checksums go. */
 static ls_update_piece piece_of(const ls_optimizer_update *update, const ls_policy *policy, const ls_param *param,
                                 size_t first, size_t count) {
     ls_update_piece piece = {.w = param->own_w + first,
@@ -117,11 +120,13 @@ static ls_update_piece piece_of(const ls_optimizer_update *update, const ls_poli
     return piece;
 }
 
-/* Returns whether the 16-bit copy is the only copy of the weights. */
+/* Returns whether the fp32 weights are rounded to 16 bits after each update, because the policy has no master
+ * weights. */
 static bool is_rounded(const ls_policy *policy, const ls_param *param) {
     return policy->no_master && (param->own_w16 || param->rounded);
 }
 
+/* Adds the state sums (and writes the block sums, if kept) of a piece as it is in memory; sets piece->mode. */
 static ls_status sum_piece(ls_device *device, ls_update_piece *piece) {
     ls_state_piece pieces[LS_UPDATE_STATE_MAX];
     piece->mode = LS_UPDATE_RECORD;
@@ -148,7 +153,8 @@ ls_status ls_optimizer_run(const ls_optimizer_update *update, ls_device *device,
     return sum_piece(device, &piece);
 }
 
-/* Runs the operation over all own elements of a model. */
+/* Runs ops->update in one mode over all own elements of a model, up to 256 parameters in a call. Running statistics and
+ * rounded weights need more than one operation in a step, so ls_optimizer_run() takes them one by one. */
 static ls_status run_mode(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,
                           const ls_model *model, ls_update_mode mode) {
     enum { AT_ONCE = 256 };

@@ -15,16 +15,19 @@ static const int64_t steps_max = INT64_C(1) << 53;
 
 /* ---- learning rate ----------------------------------------------------------------------------------------------- */
 
+/* Fails with LS_ERR_INPUT, naming `what`, unless 0 ≤ share ≤ 1. */
 static ls_status check_share(const char *what, double share) {
     if (share >= 0 && share <= 1) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "%s is %g; it must be between 0 and 1", what, share);
 }
 
+/* Fails with LS_ERR_INPUT, naming `what`, unless 0 ≤ steps ≤ 2^53. */
 static ls_status check_steps(const char *what, int64_t steps) {
     if (steps >= 0 && steps <= steps_max) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "%s is %" PRId64 "; it must be between 0 and %" PRId64, what, steps, steps_max);
 }
 
+/* Checks gamma and the steps of a step schedule. */
 static ls_status check_falls(const ls_lr_schedule *s) {
     if (!(s->gamma > 0 && s->gamma <= 1))
         return ls_fail(LS_ERR_INPUT, "the decay factor of the learning rate is %g; it must be above 0 and at most 1",
@@ -54,7 +57,8 @@ ls_status ls_lr_schedule_check(const ls_lr_schedule *s) {
     return check_steps("steps", s->total_steps);
 }
 
-/* Returns the step at which the decay begins. */
+/* Returns the step at which the decay begins: the end of the warm-up, or with wsd the last decay_fraction of the steps
+ * if that begins later. */
 static int64_t decay_start(const ls_lr_schedule *s) {
     if (s->kind != LS_LR_WSD) return s->warmup_steps;
     int64_t start = s->total_steps - (int64_t)(s->decay_fraction * (double)s->total_steps);
@@ -72,7 +76,7 @@ static double decayed_part(ls_lr_kind kind, double x) {
     }
 }
 
-/* Multiplies the peak by gamma for each fall before or at `step`. */
+/* Returns the peak times gamma for each fall before or at `step`. */
 static double rate_in_steps(const ls_lr_schedule *s, int64_t step) {
     double rate = s->peak;
     for (int i = 0; i < s->steps.count && s->steps.at[i] <= step; i++) rate *= s->gamma;
@@ -99,13 +103,14 @@ bool ls_lr_depends_on_total(ls_lr_kind kind) { return kind != LS_LR_CONSTANT && 
 
 enum { ENTRY_MAX = 32 };
 
-/* A parsed entry: a number of steps, or a fraction of the total. */
+/* A parsed entry: a number of steps (`step`), or if is_share a fraction of the total (`share`). */
 typedef struct entry {
     bool is_share;
     int64_t step;
     double share;
 } entry;
 
+/* Parses one entry of `length` bytes, such as "3000" (an integer above 0) or "0.5" (above 0, below 1). */
 static ls_status parse_entry(const char *text, size_t length, entry *out) {
     char word[ENTRY_MAX];
     *out = (entry){0};
@@ -120,6 +125,7 @@ static ls_status parse_entry(const char *text, size_t length, entry *out) {
                    (int)(length < ENTRY_MAX ? length : ENTRY_MAX), text);
 }
 
+/* Checks that two neighbouring entries are of the same kind and ascend. The caller names the option in the message. */
 static ls_status check_order(const entry *before, const entry *now) {
     if (before->is_share != now->is_share)
         return ls_fail(LS_ERR_INPUT, "mixes step numbers and fractions; use one or the other");
@@ -127,7 +133,8 @@ static ls_status check_order(const entry *before, const entry *now) {
     return ls_fail(LS_ERR_INPUT, "must be in ascending order");
 }
 
-/* Rounds to nearest, so that 0.29 of 100 is 29 although 0.29·100 is slightly less. */
+/* Returns the step of an entry; a fraction is rounded to nearest, so that 0.29 of 100 is 29 although 0.29·100 is
+ * slightly less, and is at most the total. */
 static int64_t step_of(const entry *e, int64_t total) {
     if (!e->is_share) return e->step;
     int64_t step = (int64_t)(e->share * (double)total + 0.5);

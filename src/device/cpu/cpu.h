@@ -1,7 +1,8 @@
-/* cpu.h: the inside of the CPU device: its pool, its scratch, and how work is divided.
+/* cpu.h: the inside of the CPU device, for its operations (ops/): its thread pool, its scratch, and how work is
+ * divided.
  *
- * An operation is a function over a range of elements, rows or columns; ls_cpu_run() gives pieces of `grain` to the
- * next free thread. The kernels promise that no division changes a bit, so grains affect speed only. */
+ * An operation is a function over a range of elements, rows or columns; ls_cpu_run() gives pieces of `grain` of them to
+ * the next free thread. The kernels promise that no division changes a bit, so grains affect speed only. */
 #ifndef LS_DEVICE_CPU_CPU_H
 #define LS_DEVICE_CPU_CPU_H
 
@@ -13,19 +14,19 @@
 enum { LS_CPU_GRAIN = 16 * 1024 };
 
 typedef struct ls_cpu_device {
-    ls_device base;
+    ls_device base;                    /* first, so that a ls_device of the CPU can be cast to this struct */
     const ls_kernels *kernels, *usual; /* those in use, and those that the device was opened with */
     ls_pool *pool;
-    bool owns_pool;
-    ls_memory_source memory; /* alloc NULL: plain */
-    void *scratch;
-    size_t scratch_bytes;
-    uint64_t recorded;          /* events so far */
-    struct ls_journal *journal; /* borrowed; NULL: updates are not written down */
+    bool owns_pool;             /* false: the pool is borrowed */
+    ls_memory_source memory;    /* where tensors are allocated; its alloc NULL: private memory of the process */
+    void *scratch;              /* owned; NULL before the first ls_cpu_scratch() */
+    size_t scratch_bytes;       /* grows with the largest request, and never shrinks */
+    uint64_t recorded;          /* number of events so far */
+    struct ls_journal *journal; /* borrowed, for recovery of updates; NULL: none */
 } ls_cpu_device;
 
-/* Returns the device, and sets this thread's floating-point environment for the contract. Every operation calls it
- * first. */
+/* Returns the device as that of a CPU, and sets the floating-point environment of this thread (rounding, subnormals
+ * kept) if it is not set. Every operation calls it first. */
 ls_cpu_device *ls_cpu_enter(ls_device *device);
 
 /* Sets *out to at least `bytes` of scratch, 64-byte aligned, which the device owns; valid until the next call, which
@@ -35,7 +36,8 @@ ls_status ls_cpu_scratch(ls_cpu_device *cpu, size_t bytes, void **out);
 /* Callback: computes elements, rows or columns begin … end−1 of what `args` describes. */
 typedef void (*ls_cpu_fn)(const ls_kernels *kernels, const void *args, size_t begin, size_t end);
 
-/* Enters, runs fn over 0 … n−1 on all threads in pieces of `grain`, waits for them, and returns LS_OK. */
+/* Enters, runs fn over 0 … n−1 on all threads of the pool in pieces of `grain`, waits for them, and returns LS_OK,
+ * always. */
 ls_status ls_cpu_run(ls_device *device, size_t n, size_t grain, ls_cpu_fn fn, const void *args);
 
 /* Returns how many rows of this width make a piece of about LS_CPU_GRAIN elements; at least 1. */

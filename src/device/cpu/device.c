@@ -10,6 +10,7 @@
 
 enum { ALIGN_BYTES = 64, COPY_GRAIN_BYTES = 256 * 1024, HUGE_BYTES = 2 << 20, HUGE_FROM_BYTES = 8 << 20 };
 
+/* Casts a device that is known to be a CPU. */
 static ls_cpu_device *cpu_of(ls_device *device) { return (ls_cpu_device *)(void *)device; }
 
 ls_cpu_device *ls_cpu_enter(ls_device *device) {
@@ -17,6 +18,7 @@ ls_cpu_device *ls_cpu_enter(ls_device *device) {
     return cpu_of(device);
 }
 
+/* The arguments of ls_cpu_run(), for its tasks. */
 typedef struct range_job {
     const ls_kernels *kernels;
     ls_cpu_fn fn;
@@ -24,6 +26,7 @@ typedef struct range_job {
     size_t n, grain;
 } range_job;
 
+/* Task of ls_cpu_run(): computes one piece. */
 static void range_task(void *ctx, size_t task, int thread) {
     (void)thread;
     const range_job *job = ctx;
@@ -40,8 +43,8 @@ ls_status ls_cpu_run(ls_device *device, size_t n, size_t grain, ls_cpu_fn fn, co
 
 size_t ls_cpu_row_grain(size_t columns) { return columns < LS_CPU_GRAIN ? LS_CPU_GRAIN / (columns ? columns : 1) : 1; }
 
-/* Allocates memory; NULL if it is short. Advises the system to use huge pages for large blocks: rows far apart then
- * need fewer TLB entries. */
+/* Allocates memory that is not zeroed; NULL if it is short. Blocks from 8 MiB on are aligned to 2 MiB, and the system
+ * is advised to use huge pages for them: rows far apart then need fewer TLB entries. */
 static void *aligned_memory(size_t bytes) {
     size_t align = bytes >= HUGE_FROM_BYTES ? HUGE_BYTES : ALIGN_BYTES;
     if (bytes > SIZE_MAX - align || ls_memory_check(bytes) != LS_OK) return NULL;
@@ -63,32 +66,38 @@ ls_status ls_cpu_scratch(ls_cpu_device *cpu, size_t bytes, void **out) {
                    "out of memory: %zu bytes of scratch needed; use a smaller micro-batch or fewer threads", bytes);
 }
 
+/* A copy or a fill: `from` for the one, `byte` for the other. */
 typedef struct bytes_job {
     unsigned char *to;
     const unsigned char *from;
     unsigned char byte;
 } bytes_job;
 
+/* Copies bytes begin … end−1; a callback of ls_cpu_run(). */
 static void copy_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     (void)kernels;
     const bytes_job *job = args;
     memcpy(job->to + begin, job->from + begin, end - begin);
 }
 
+/* Sets bytes begin … end−1; a callback of ls_cpu_run(). */
 static void fill_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     (void)kernels;
     const bytes_job *job = args;
     memset(job->to + begin, job->byte, end - begin);
 }
 
+/* Copies on all threads, and returns when done. Serves copy_in, copy_out and copy, because the memory is the host's. */
 static ls_status copy_bytes(ls_device *device, void *to, const void *from, size_t bytes) {
     return ls_cpu_run(device, bytes, COPY_GRAIN_BYTES, copy_range, &(bytes_job){.to = to, .from = from});
 }
 
+/* Sets all bytes on all threads, and returns when done. */
 static ls_status fill_bytes(ls_device *device, void *to, unsigned char byte, size_t bytes) {
     return ls_cpu_run(device, bytes, COPY_GRAIN_BYTES, fill_range, &(bytes_job){.to = to, .byte = byte});
 }
 
+/* Allocates zeroed memory for tensors: from the source of the device, else private memory. */
 static ls_status alloc_memory(ls_device *device, size_t bytes, void **out) {
     const ls_memory_source *source = &cpu_of(device)->memory;
     if (source->alloc) return source->alloc(source->ctx, bytes, out);
@@ -100,6 +109,7 @@ static ls_status alloc_memory(ls_device *device, size_t bytes, void **out) {
     return fill_bytes(device, *out, 0, bytes);
 }
 
+/* Frees memory of alloc_memory(). */
 static void free_memory(ls_device *device, void *memory) {
     const ls_memory_source *source = &cpu_of(device)->memory;
     if (source->alloc)
@@ -108,11 +118,14 @@ static void free_memory(ls_device *device, void *memory) {
         free(memory);
 }
 
+/* Counts an event; everything before it is done already. */
 static ls_status record_event(ls_device *device, ls_event *out) {
     *out = (ls_event){device->queue, ++cpu_of(device)->recorded};
     return LS_OK;
 }
 
+/* Checks that the event was recorded, else LS_ERR_INPUT, and does not wait: all work is done. Serves `follow` and
+ * `wait`. */
 static ls_status wait_for_event(ls_device *device, ls_event event) {
     uint64_t recorded = cpu_of(device)->recorded;
     if (event.number >= 1 && event.number <= recorded) return LS_OK;
@@ -121,13 +134,16 @@ static ls_status wait_for_event(ls_device *device, ls_event event) {
                    (unsigned long long)event.number, (unsigned long long)recorded);
 }
 
+/* Does nothing: the queue is always empty. */
 static ls_status finish_queue(ls_device *device) {
     (void)device;
     return LS_OK;
 }
 
+/* Measures the peak FLOP/s of the pool's threads in 0.05 s; 0 if this CPU has no such loop or unit. */
 static double peak_flops_s(ls_device *device, ls_unit unit) { return ls_cpu_peak(cpu_of(device)->pool, unit, 0.05); }
 
+/* Frees the device and its scratch, and the pool if it owns that. */
 static void destroy_cpu(ls_device *device) {
     ls_cpu_device *cpu = cpu_of(device);
     if (cpu->owns_pool) ls_pool_destroy(cpu->pool);
@@ -135,7 +151,8 @@ static void destroy_cpu(ls_device *device) {
     free(cpu);
 }
 
-/* Switches to the portable kernels; changes nothing if those are the usual ones. */
+/* Switches to the portable kernels, or back to the usual ones. Nothing changes if the portable ones are the usual
+ * ones. */
 static ls_status compute_otherwise(ls_device *device, bool otherwise) {
     static ls_kernels portable;
     ls_cpu_device *cpu = cpu_of(device);

@@ -23,6 +23,7 @@ void ls_kernels_fill(ls_kernels *table, unsigned isa_mask) {
 static ls_kernels chosen;
 static pthread_once_t chosen_once = PTHREAD_ONCE_INIT;
 
+/* Fills the table of this CPU; called once. */
 static void choose(void) { ls_kernels_fill(&chosen, ls_cpu_isa_mask()); }
 
 const ls_kernels *ls_kernels_get(void) {

@@ -1,9 +1,14 @@
-/* kernels.h: the table of functions that touch the memory of tensors, one small struct for each family.
+/* kernels.h: the table of single-threaded functions that do the arithmetic of a CPU, one small struct for each family.
+ * Operations (ops/) divide a tensor among threads and call a kernel for each part; collectives call `add` directly.
  *
- * Filled once, from portable C upwards: each ISA overrides what it does better, and all give the same bits: the
- * contract is docs/reference/arithmetic.md. A kernel allocates nothing and keeps nothing; scratch comes from the
- * caller. What may be split among threads stands with each kernel. Strides count elements and may be larger than the
- * row. */
+ * The table is filled once, with the kernels of the widest ISA of this CPU; all ISAs give the same bits, and the
+ * contract that fixes them is docs/reference/arithmetic.md. A kernel allocates nothing and keeps nothing; scratch comes
+ * from the caller. The comment at each kernel says how threads may split its work. Strides count elements and may be
+ * larger than the row.
+ *
+ * "Chain": a sum in ascending order, one fused multiply-add (or addition) after another. "Slice": a fixed part of a row
+ * or matrix whose sum stands alone before slices are added. "sum16": a sum in 16 lanes, which are then added in pairs.
+ * "Matrix unit": the instructions that multiply 16-bit matrices, each with an order of its own (device/unit.h). */
 #ifndef LS_DEVICE_CPU_KERNELS_H
 #define LS_DEVICE_CPU_KERNELS_H
 
@@ -23,7 +28,7 @@ typedef struct ls_add_kernels {
     /* Copies to memory that will not be read soon, with non-temporal stores if the CPU has them. No overlap. Such
      * stores are not ordered: call fence_stream before another thread may read them. */
     void (*copy_stream)(void *out, const void *in, size_t bytes);
-    void (*fence_stream)(void);
+    void (*fence_stream)(void); /* orders the stores of copy_stream before later ones */
 } ls_add_kernels;
 
 /* Elementary functions over arrays of floats. out[i] = f(in[i]); out is in, or does not overlap it. Element i depends
@@ -63,9 +68,11 @@ typedef struct ls_norm_kernels {
 typedef struct ls_batch_norm_kernels {
     /* sums = fma(x − mean, x − mean, sums) */
     void (*squares)(const ls_batch_norm_call *image, size_t begin, size_t end);
+    /* y from x, mean and rstd, with residual and ReLU if the call has them. */
     void (*apply)(const ls_batch_norm_call *image);
+    /* Continues sum and dot with dy behind ReLU, and with its products with the normalised x. */
     void (*grad_sums)(const ls_batch_norm_call *image, size_t begin, size_t end);
-    /* sum and dot are the sums by their count. */
+    /* dx and dresidual; sum and dot must have been divided by their count. */
     void (*input_grad)(const ls_batch_norm_call *image);
 } ls_batch_norm_kernels;
 
@@ -73,6 +80,7 @@ typedef struct ls_batch_norm_kernels {
  * be exactly one of the inputs with the same stride. */
 typedef struct ls_act_kernels {
     void (*forward[LS_ACT_FNS])(float *y, const float *x, size_t n);
+    /* x is the input of forward; for ReLU and the sigmoid it is the output. */
     void (*backward[LS_ACT_FNS])(float *dx, const float *dy, const float *x, size_t n);
     void (*gated_forward)(const ls_gated_call *call);
     /* dgate may be gate and dup may be up, and either may be dy. */
@@ -129,9 +137,10 @@ typedef struct ls_embed_kernels {
  * of a row calls slice_max on them, and after the maximum over all workers slice_sum; with the tree of all sums
  * slice_grad. One that holds the whole row calls row. Rows stand alone: threads may split rows anywhere, but never a
  * slice. */
-/* slice_grad: the target lies in another slice. */
+/* The `target` of slice_grad if the target's column is not in this slice. */
 #define LS_LOSS_NO_TARGET SIZE_MAX
 
+/* The maximum of a row's logits, the sum of exp(z − m), and the loss. */
 typedef struct ls_loss_row {
     float m, l, loss;
 } ls_loss_row;
@@ -145,16 +154,19 @@ typedef struct ls_loss_kernels {
     void (*slice_grad)(float *dz, const float *z, size_t n, float m, float l, size_t target, float g);
     /* log(l) − (z_target − m) */
     float (*value)(float z_target, float m, float l);
-    /* A whole row: slice i holds z[bounds[i] … bounds[i+1]−1], 1 ≤ slices ≤ 4096. dz may be z; NULL: no gradient. */
+    /* A whole row: slice i holds z[bounds[i] … bounds[i+1]−1], 1 ≤ slices ≤ 4096. `target` counts from z[0]. dz may
+     * be z; NULL: no gradient. */
     ls_loss_row (*row)(float *dz, const float *z, const size_t *bounds, size_t slices, size_t target, float g);
 } ls_loss_kernels;
 
-/* The same of 16-bit logits, with the order of the unit hgmma, on any CPU. */
+/* The same for 16-bit logits, with the order of sums and the exponential of the matrix unit hgmma (Hopper GPUs), in
+ * portable C on any CPU. */
 typedef struct ls_loss_hgmma_kernels {
     /* −inf for n = 0; a zero is +0 */
     float (*slice_max)(const uint16_t *z, ls_dtype type, size_t n);
-    /* of ex2(fma(z_j, log2 e, −(m·log2 e))) */
+    /* The sum of ex2(fma(z_j, log2 e, −(m·log2 e))) in the order of the unit. */
     float (*slice_sum)(const uint16_t *z, ls_dtype type, size_t n, float m);
+    /* As ls_loss_kernels.slice_grad, rounded to `type`. */
     void (*slice_grad)(uint16_t *dz, const uint16_t *z, ls_dtype type, size_t n, float m, float l, size_t target,
                        float g);
 } ls_loss_hgmma_kernels;
@@ -186,8 +198,8 @@ typedef struct ls_attention_kernels {
     void (*backward_keys)(const ls_attention *a, size_t kv_head, size_t key_begin, size_t key_end, float *scratch);
 } ls_attention_kernels;
 
-/* What kernels work on at a time, in positions: ranges of a multiple of LS_ATTENTION_BLOCK waste nothing, and larger
- * ones save packing. Tiles of the matmuls have at most LS_ATTENTION_TILE rows or columns. */
+/* Blocking of the kernels, in positions. Callers best pass ranges of a multiple of LS_ATTENTION_BLOCK; larger ranges
+ * save packing. Tiles of the matmuls have at most LS_ATTENTION_TILE rows or columns. */
 enum {
     LS_ATTENTION_BLOCK = 96,     /* queries */
     LS_ATTENTION_KEYS = 288,     /* keys in backward; a multiple of the queries */
@@ -196,8 +208,9 @@ enum {
     LS_ATTENTION_KEPT = 1 << 20, /* elements of all keys, up to which forward packs them once for all queries */
 };
 
-/* Returns the floats of scratch that the largest of the kernels needs in one thread, for this shape, type and unit; at
- * least SIZE_MAX / 16 on overflow, so that an allocation fails. Nothing in it is kept between calls. */
+/* Returns how many floats of scratch one thread needs for the largest of the kernels, for this shape, type and unit. If
+ * that overflows, a number of at least SIZE_MAX / 16, so that the allocation fails. Nothing in the scratch is kept
+ * between calls. */
 static inline size_t ls_attention_scratch_elems(const ls_attention *a) {
     size_t T = a->T, block = LS_ATTENTION_BLOCK + LS_ATTENTION_TILE, keys = LS_ATTENTION_KEYS + LS_ATTENTION_TILE;
     size_t row = a->head_size + LS_ATTENTION_TILE, sums = 0;
@@ -231,7 +244,7 @@ typedef struct ls_optim_kernels {
 } ls_optim_kernels;
 
 typedef struct ls_kernels {
-    const char *isa;
+    const char *isa; /* name of the instruction set that filled it last, such as "avx2" */
     ls_add_kernels add;
     ls_gemm_kernels gemm;
     ls_math_kernels math;
@@ -251,16 +264,21 @@ typedef struct ls_kernels {
     ls_convert_kernels convert;
 } ls_kernels;
 
-/* Returns the table for this CPU, less what --isa or LS_ISA switch off. It is static and filled on the first call. */
+/* Returns the table for this CPU, without the ISAs that --isa or LS_ISA switch off. It is static, filled on the first
+ * call; any thread may call. */
 const ls_kernels *ls_kernels_get(void);
-/* Fills the table of a CPU with only the ISAs of the mask (1 << LS_ISA_AVX2, …); for tests and benchmarks. To run it,
- * this CPU must have them. */
+/* Fills the table with the portable kernels and those of the ISAs in the mask (1 << LS_ISA_AVX2, …); for tests,
+ * benchmarks and audits. Running it needs a CPU with these ISAs. Kernels of matrix units are those of this CPU,
+ * whatever the mask. */
 void ls_kernels_fill(ls_kernels *table, unsigned isa_mask);
 
-/* Overwrite the entries for which an ISA has kernels, all but those of matrix units. The portable ones fill all. */
+/* Sets the whole table to portable C; entries of matrix units become NULL, here and in the next three. */
 void ls_kernels_fill_portable(ls_kernels *table);
+/* Sets the whole table to the kernels for NEON, without those of matrix units. */
 void ls_kernels_fill_neon(ls_kernels *table);
+/* Sets the whole table to the kernels for AVX2, without those of matrix units. */
 void ls_kernels_fill_avx2(ls_kernels *table);
+/* Sets the whole table to the kernels for AVX-512, without those of matrix units. */
 void ls_kernels_fill_avx512(ls_kernels *table);
 /* Fills attention for bf16 tensors with BFMMLA, on an ARM64 CPU with BF16. The units of x86-64 have none. */
 void ls_attention_kernels_fill_bfmmla(ls_attention_kernels *table);

@@ -1,7 +1,7 @@
 /* peak.c: the rate of multiply-adds that this CPU, or one of its matrix units, can reach, for benchmarks and for MFU.
  *
  * Chains of multiply-adds that stay in registers, more of them than latency × pipes, in assembly so that no
- * compiler can make them fewer. All threads start together and each tells its own rate. */
+ * compiler can make them fewer. All threads start together, and each measures its own rate. */
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -10,6 +10,7 @@
 #include "base/cpu.h"
 #include "device/cpu/peak.h"
 
+/* A loop of multiply-adds; run NULL: none for this CPU. */
 typedef struct fma_code {
     void (*run)(size_t turns);
     double flops; /* of one turn */
@@ -37,6 +38,7 @@ typedef struct fma_code {
 VECTOR_TURNS(fma_neon, FMA)
 VECTOR_TURNS(multiply_bfmmla, BFMMLA)
 
+/* Returns the loop for a unit, and for LS_UNIT_CHAIN that of fp32; run NULL: none. */
 static fma_code choose_fma(ls_unit unit) {
     return unit == LS_UNIT_BFMMLA ? (fma_code){multiply_bfmmla, 24 * 16 * 2} : (fma_code){fma_neon, 24 * 4 * 2};
 }
@@ -59,7 +61,7 @@ TURNS_OF(fma_avx2, R12(CLEAR_Y) CLEAR_Y(14) CLEAR_Y(15), R12(FMA_Y) R12(FMA_Y), 
 AVX512_TURNS(fma_avx512, FMA_Z)
 AVX512_TURNS(multiply_avx512_bf16, DOT_Z)
 
-/* Eight tiles of 16 rows of 64 bytes, as LDTILECFG reads it; the unit's own kernels set theirs up anew. */
+/* Eight tiles of 16 rows of 64 bytes, as LDTILECFG reads it; the kernels of the matmuls configure their own. */
 static const _Alignas(64) uint8_t tiles[64] = {
     [0] = 1, [16] = 64, [18] = 64, [20] = 64, [22] = 64, [24] = 64, [26] = 64, [28] = 64, [30] = 64,
     [48] = 16, [49] = 16, [50] = 16, [51] = 16, [52] = 16, [53] = 16, [54] = 16, [55] = 16,
@@ -67,11 +69,13 @@ static const _Alignas(64) uint8_t tiles[64] = {
 #define CLEAR_T(r) "tilezero %%tmm" #r "\n\t"
 #define DOT_T(r) "tdpbf16ps %%tmm7, %%tmm6, %%tmm" #r "\n\t"
 TURNS_OF(multiply_tiles, R6(CLEAR_T) CLEAR_T(6) CLEAR_T(7), R6(DOT_T), DOWN, "tilerelease\n\t", "memory")
+/* Configures the tiles of this thread, and runs the loop, which releases them. */
 static void multiply_amx(size_t turns) {
     __asm__ volatile("ldtilecfg %0" : : "m"(tiles));
     multiply_tiles(turns);
 }
 
+/* Returns the loop for a unit, and for LS_UNIT_CHAIN that of the widest fp32 vectors; run NULL: none. */
 static fma_code choose_fma(ls_unit unit) {
     if (unit == LS_UNIT_AVX512_BF16) return (fma_code){multiply_avx512_bf16, 24 * 32 * 2};
     if (unit == LS_UNIT_AMX) return (fma_code){multiply_amx, 6 * 16 * 16 * 32 * 2};
@@ -80,6 +84,7 @@ static fma_code choose_fma(ls_unit unit) {
     return (fma_code){0};
 }
 #else
+/* Returns no loop: this architecture has none. */
 static fma_code choose_fma(ls_unit unit) {
     (void)unit;
     return (fma_code){0};
@@ -91,11 +96,11 @@ typedef struct fma_job {
     fma_code code;
     size_t turns;
     int threads;
-    atomic_int arrived;
-    double rate[LS_POOL_THREADS_MAX];
+    atomic_int arrived;               /* tasks that have started */
+    double rate[LS_POOL_THREADS_MAX]; /* FLOP/s of each task */
 } fma_job;
 
-/* Runs the loop on one thread. A task waits until all tasks are taken, so no thread gets two. */
+/* Task of a try: waits until all tasks have started, so that no thread gets two, runs the loop, and notes its rate. */
 static void fma_task(void *ctx, size_t task, int thread) {
     (void)thread;
     fma_job *job = ctx;

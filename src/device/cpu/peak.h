@@ -1,4 +1,5 @@
-/* peak.h: measures the peak FLOP/s of this CPU, by loops that use registers only. */
+/* peak.h: measures the peak FLOP/s of this CPU, by loops that use registers only: what MFU and benchmarks compare with.
+ */
 #ifndef LS_DEVICE_CPU_PEAK_H
 #define LS_DEVICE_CPU_PEAK_H
 
@@ -9,10 +10,11 @@
 
 enum { LS_CPU_PEAK_TRIES = 5 };
 
-/* Measures the FLOP/s of a matrix unit on bf16, or of fp32 for LS_UNIT_CHAIN, summed over the threads of the pool, in
- * several tries that take `seconds` together. Returns false if there is no such loop for this CPU, or no such unit. */
+/* Measures the FLOP/s of a matrix unit on bf16, or of fp32 for LS_UNIT_CHAIN, summed over the threads of the pool.
+ * Writes one rate for each of LS_CPU_PEAK_TRIES tries, which take `seconds` together. Returns false, and leaves
+ * `rates`, if there is no such loop for this CPU, or if the CPU lacks the unit or only emulates it. */
 bool ls_cpu_peak_measure(ls_pool *pool, ls_unit unit, double seconds, double rates[LS_CPU_PEAK_TRIES]);
-/* Returns the best FLOP/s of ls_cpu_peak_measure(); 0: not known. */
+/* Returns the best FLOP/s of the tries of ls_cpu_peak_measure(); 0: not known. */
 double ls_cpu_peak(ls_pool *pool, ls_unit unit, double seconds);
 
 #endif

@@ -12,6 +12,7 @@
 
 enum { BLOCK_BYTES = LS_TREE_BLOCK * 8 };
 
+/* The stack machine: a value on the stack is a block of up to LS_TREE_BLOCK numbers. */
 typedef struct machine {
     const ls_add_kernels *kernels;
     const ls_convert_kernels *convert;
@@ -37,6 +38,7 @@ static void push(machine *m, int depth, const ls_tree_source *source, size_t at,
     m->stack[depth] = (const char *)source->data + at * m->width;
 }
 
+/* Adds n numbers, as fp32 or as int64. */
 static void add(const machine *m, void *out, const void *a, const void *b, size_t n) {
     if (m->integers)
         m->kernels->add_i64(out, a, b, n);
@@ -44,7 +46,8 @@ static void add(const machine *m, void *out, const void *a, const void *b, size_
         m->kernels->add_f32(out, a, b, n);
 }
 
-/* Runs all steps but a last addition; leaves one value on the stack, or the two operands of that addition. */
+/* Runs all steps of the program but a last addition, for elements at … at+n−1. Returns the depth of the stack: 1, or 2
+ * if that addition is left for write_block(). */
 static int run_block(machine *m, const ls_tree_program *program, size_t at, size_t n) {
     int depth = 0;
     for (int i = 0; i < program->length; i++) {
@@ -59,6 +62,7 @@ static int run_block(machine *m, const ls_tree_program *program, size_t at, size
     return depth;
 }
 
+/* Copies a block to an output, past the caches if `stream`; nothing to do if it is there already. */
 static void copy_out(const machine *m, void *out, const void *from, size_t bytes, bool stream) {
     if (out == from) return;
     if (stream)

@@ -1,4 +1,5 @@
-/* tree_sum.h: evaluates a tree program over memory.
+/* tree_sum.h: evaluates a tree program (numerics/tree.h: the fixed order of a sum over groups, as steps of a stack
+ * machine) over arrays in host memory, on the calling thread. Collectives of workers and the CPU device use it.
  *
  * Works in blocks of LS_TREE_BLOCK elements, so that partial sums stay in the first cache and every source is read, and
  * every output written, exactly once. An output may be one of the sources. */
@@ -17,7 +18,8 @@ typedef struct ls_tree_source {
 } ls_tree_source;
 
 /* Computes `elems` sums by the program and writes them to each of the outputs: fp32, or int64 modulo 2^64 if
- * `integers`. `stream`: the outputs are large and are none of the sources, so that they are stored past the caches. */
+ * `integers`. Data that are 16-bit are widened. `stream`: the caller states that the outputs are large and none of them
+ * is a source, so that they are stored past the caches; the stores are complete when the call returns. */
 void ls_tree_sum_run(const ls_tree_program *program, const ls_tree_source *sources, bool integers, void *const *outs,
                      int n_outs, bool stream, size_t elems);
 

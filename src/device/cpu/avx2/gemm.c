@@ -21,13 +21,15 @@
 #define MICRO lsk_gemm_f32_6x16_avx2
 #include "device/cpu/loops/gemm_x86_loops.h"
 
+/* Loads four values, widened if they are bf16. */
 LSK_INLINE __m128 four_values(const char *from, bool is_bf16) {
     if (!is_bf16) return _mm_loadu_ps((const float *)(const void *)from);
     __m128i halves = _mm_loadl_epi64((const __m128i *)(const void *)from);
     return _mm_castsi128_ps(_mm_unpacklo_epi16(_mm_setzero_si128(), halves));
 }
 
-/* Transposes four values of eight lines, or of six: then the last two are undefined. */
+/* Transposes four values of eight lines, or of six, whose last two lanes are then undefined: out[i] is value i of all
+ * lines. `line` is the bytes from one line to the next. */
 LSK_INLINE void turn_four(__m256 out[4], const char *from, size_t line, size_t lines, bool is_bf16) {
     __m256 r[4], t[4];
     for (size_t q = 0; q < 4; q++) {
@@ -44,11 +46,14 @@ LSK_INLINE void turn_four(__m256 out[4], const char *from, size_t line, size_t l
     }
 }
 
+/* Loads one value, widened if it is bf16. */
 LSK_INLINE float value_at(const char *from, bool is_bf16) {
     if (!is_bf16) return *(const float *)(const void *)from;
     return ls_bf16_to_f32(*(const uint16_t *)(const void *)from);
 }
 
+/* Transposes eight or six lines of k values into a panel whose rows are `width` apart; `lines` and `is_bf16` are
+ * constants. */
 LSK_INLINE void pack_lines(float *to, size_t width, const char *from, bool is_bf16, size_t ld, size_t lines, size_t k) {
     size_t bytes = is_bf16 ? 2 : 4, line = ld * bytes, i = 0;
     for (; i + 4 <= k; i += 4, from += 4 * bytes, to += 4 * width) {
@@ -65,7 +70,8 @@ LSK_INLINE void pack_lines(float *to, size_t width, const char *from, bool is_bf
         for (size_t l = 0; l < lines; l++) to[l] = value_at(from + l * line, is_bf16);
 }
 
-/* Transposes eight lines, as for panels of B, or six, as for one of A. */
+/* Transposes the first eight of the lines, as for panels of B, or six if there are exactly six, as for one of A; else
+ * none. Returns how many: ls_gemm_kernels.transpose. */
 static size_t lsk_gemm_transpose_avx2(float *to, size_t width, const void *from, ls_dtype dtype, size_t ld,
                                       size_t lines, size_t k) {
     if (lines >= LANES) {
@@ -112,7 +118,8 @@ LSK_INLINE void thin_along(size_t k, size_t rows, const float *a, const char *b,
 #define THIN_ALONG lsk_gemm_thin_along_avx2
 #include "device/cpu/loops/gemm_thin_along_loops.h"
 
-/* 256 × 16 × 4 bytes of B stay in a first cache of 32 KiB, 96 × 256 × 4 of A in a second of 256 KiB. */
+/* Fills the table. Block sizes: 256 × 16 × 4 bytes of B stay in a first cache of 32 KiB, 96 × 256 × 4 of A in a second
+ * of 256 KiB. */
 void ls_gemm_kernels_fill_avx2(ls_gemm_kernels *table) {
     *table = (ls_gemm_kernels){.name = "6x16 avx2",
                                .micro = MICRO,

@@ -1,8 +1,8 @@
 /* gemm.c: matmuls with AVX-512: a 14 × 32 micro-kernel (28 accumulators, 2 vectors of B, one value of A at a time),
  * and lines along k, sixteen at a time, sixteen k of each.
  *
- * A whole cache line of each line is taken at once: where lines are a multiple of 4 KiB apart they all fall into one
- * set of the first cache, and what is left for later is gone by then. */
+ * A whole cache line of each line is loaded at once: where lines are a multiple of 4 KiB apart they all fall into one
+ * set of the first cache, which would evict a part that is left for later. */
 #include "device/cpu/simd/avx512.h"
 
 #define LSK_NAME(stem) stem##_avx512
@@ -88,7 +88,8 @@ LSK_INLINE void pack_lines(float *to, size_t width, const char *from, bool is_bf
         _mm512_mask_storeu_ps(to + q * width, lsk_first(lines), _mm512_loadu_ps(rest[q]));
 }
 
-/* Panels of B have sixteen lines and more, one of A has fourteen; edges have any number. */
+/* Transposes the first 16 lines, or all if there are fewer, and returns how many: ls_gemm_kernels.transpose. Panels of
+ * B have sixteen lines and more, one of A has fourteen; edges have any number. */
 static size_t lsk_gemm_transpose_avx512(float *to, size_t width, const void *from, ls_dtype dtype, size_t ld,
                                         size_t lines, size_t k) {
     size_t some = lines < 16 ? lines : 16;
@@ -138,8 +139,8 @@ LSK_INLINE void thin_along(size_t k, size_t rows, const float *a, const char *b,
 #define THIN_ALONG lsk_gemm_thin_along_avx512
 #include "device/cpu/loops/gemm_thin_along_loops.h"
 
-/* A block's 2048 × 64 × 4 bytes of B and 112 × 2048 × 4 of A stay in a second cache of 2 MiB; from there the kernel
- * runs as fast as from the first, so the passes are long and C is touched seldom. */
+/* Fills the table. A block's 2048 × 64 × 4 bytes of B and 112 × 2048 × 4 of A stay in a second cache of 2 MiB; from
+ * there the kernel runs as fast as from the first, so the passes are long and C is touched seldom. */
 void ls_gemm_kernels_fill_avx512(ls_gemm_kernels *table) {
     *table = (ls_gemm_kernels){.name = "14x32 avx512",
                                .micro = MICRO,

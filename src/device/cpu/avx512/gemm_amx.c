@@ -4,9 +4,9 @@
  *     tile 5: rows 16 … 31                        tile 7: columns 16 … 31
  *     tiles 0, 1, 2, 3: 4·6, 4·7, 5·6, 5·7
  *
- * A panel of A is [k / 32][row][32], one of B [k / 2][column][2], so that both are loaded as they lie. A thread sets
- * its tiles up at the begin of a task and gives them back at its end: while they are set up, every change of threads on
- * its core saves and loads 8 KiB more. */
+ * A panel of A is [k / 32][row][32], one of B [k / 2][column][2], so that both are loaded as they lie. A thread
+ * configures its tiles at the begin of a task and releases them at its end: while they are configured, every context
+ * switch on its core saves and loads 8 KiB more. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -32,10 +32,12 @@ static const _Alignas(64) tile_config config = {
     .rows = {TILE, TILE, TILE, TILE, TILE, TILE, TILE, TILE},
 };
 
+/* Configures the tiles of the calling thread; called before the first tile of a task. */
 static void begin(void) { _tile_loadconfig(&config); }
+/* Releases the tiles of the calling thread; called after the last tile of a task. */
 static void end(void) { _tile_release(); }
 
-/* Adds what comes after the sums. */
+/* Applies the epilogue to finished sums: adds the addends and the bias, rounds if the tile goes to bf16, and stores. */
 static void finish(const float *sums, const ls_gemm_tile *tile) {
     for (size_t i = 0; i < MR; i++) {
         __m512 c0 = _mm512_load_ps(sums + i * NR), c1 = _mm512_load_ps(sums + i * NR + LANES);
@@ -58,6 +60,7 @@ static void finish(const float *sums, const ls_gemm_tile *tile) {
     }
 }
 
+/* Stores the four tiles of sums as 32 × 32 floats, rows `ld` floats apart. */
 static void store_sums(float *to, size_t ld) {
     _tile_stored(0, to, ld * sizeof(float));
     _tile_stored(1, to + TILE, ld * sizeof(float));
@@ -65,8 +68,8 @@ static void store_sums(float *to, size_t ld) {
     _tile_stored(3, to + TILE * ld + TILE, ld * sizeof(float));
 }
 
-/* Where the tile goes, so that its lines come near while the sums are made: rows of C are far apart, and what fetches
- * them only when they are written waits for each. */
+/* Where the tile goes, so that its cache lines are prefetched while the sums are computed: rows of C are far apart, and
+ * a store to a line that is not in the cache waits for it. */
 typedef struct target {
     const char *at;
     size_t row, rows; /* bytes from row to row; rows that are left */
@@ -75,11 +78,13 @@ typedef struct target {
 
 enum { ROWS_A_GRANULE = 4 };
 
+/* Returns where the tile will be stored. */
 static target target_of(const ls_gemm_tile *tile) {
     if (tile->halves) return (target){(const char *)tile->halves, 2 * tile->ldhalves, MR, false};
     return (target){(const char *)tile->out, 4 * tile->ldout, MR, true};
 }
 
+/* Prefetches the next rows of the target, a few for each granule; does nothing when all are done. */
 static inline void fetch_rows(target *t) {
     if (t->rows == 0) return;
     for (int i = 0; i < ROWS_A_GRANULE; i++, t->at += t->row) {
@@ -89,6 +94,7 @@ static inline void fetch_rows(target *t) {
     t->rows -= ROWS_A_GRANULE;
 }
 
+/* Computes a tile of 32 × 32 over k from packed bf16 panels, with its epilogue: ls_gemm_kernels.micro. */
 static void lsk_gemm_bf16_32x32_amx(size_t k, const void *panel_a, const void *panel_b, const ls_gemm_tile *tile) {
     const char *a = panel_a, *b = panel_b;
     if (tile->start) {
@@ -125,8 +131,8 @@ static void lsk_gemm_bf16_32x32_amx(size_t k, const void *panel_a, const void *p
     finish(sums, tile);
 }
 
-/* A thread has up to 512 columns of B near, in half of a second cache of 2 MiB, and goes over A two panels at a time:
- * of what comes from farther away, A, little is needed for each matmul. */
+/* Fills the table. A thread has up to 512 columns of B in half of a second cache of 2 MiB, and goes over A two panels
+ * at a time, so that each matmul needs little of A, which comes from farther away. */
 void ls_gemm_kernels_fill_amx(ls_gemm_kernels *table) {
     ls_gemm_kernels chain;
     ls_gemm_kernels_fill_avx512(&chain);

@@ -13,7 +13,7 @@
 #define HALVES(to, c) v16_store_bf16(to, c)
 #include "device/cpu/loops/gemm_x86_loops.h"
 
-/* As many bytes in a block as the kernel of fp32 has. */
+/* Fills the table. A block has as many bytes as that of the kernel of fp32. */
 void ls_gemm_kernels_fill_avx512_bf16(ls_gemm_kernels *table) {
     ls_gemm_kernels chain;
     ls_gemm_kernels_fill_avx512(&chain);

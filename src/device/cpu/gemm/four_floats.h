@@ -8,12 +8,13 @@
 
 typedef float four __attribute__((vector_size(16)));
 
-/* Loads four floats from, and stores them to, any address. */
+/* Loads four floats from any address. */
 static inline four load4(const void *from) {
     four v;
     memcpy(&v, from, sizeof v);
     return v;
 }
+/* Stores four floats to any address. */
 static inline void store4(float *to, four v) { memcpy(to, &v, sizeof v); }
 
 /* Transposes the 4 × 4 matrix with rows r0 … r3 and stores row i of the result at panel + i·width. */

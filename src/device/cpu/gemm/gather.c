@@ -1,4 +1,5 @@
-/* gather.c: packs patches and grids into panels.
+/* gather.c: packs the operands of a convolution into panels, straight from the images (im2col without the matrix). A
+ * line is what becomes a row (or column) of a tile: one position of the output, or one column of the matrix of patches.
  *
  * Positions as lines (a convolution forward, and its input gradient): for each tap, or for each row of taps where their
  * pixels are neighbours in memory and none is outside, the lines of a panel are runs of values, transposed four at a
@@ -30,12 +31,13 @@ typedef struct corner {
     ptrdiff_t y, x, at;
 } corner;
 
+/* The corners of some consecutive positions, which are packed together. */
 typedef struct corners {
     const ls_gemm_patches *p;
     const float *images;
-    size_t lines;
-    bool one_row;  /* of positions, all of them */
-    bool inside_x; /* with every tap */
+    size_t lines;  /* how many positions */
+    bool one_row;  /* all positions are in one row of the output */
+    bool inside_x; /* no tap of any position is left or right of the image */
     corner of[LINES];
 } corners;
 
@@ -69,6 +71,7 @@ static inline const float *run_of(const corners *c, size_t l, ptrdiff_t dy, ptrd
     return c->images + (o->at + skip);
 }
 
+/* Packs four lines of n values each, transposed. */
 static void pack_four_runs(float *to, size_t width, const float *const run[4], size_t n) {
     const float *a = run[0], *b = run[1], *c = run[2], *d = run[3];
     size_t i = 0;
@@ -77,7 +80,8 @@ static void pack_four_runs(float *to, size_t width, const float *const run[4], s
     for (; i < n; i++) store4(to + i * width, (four){a[i], b[i], c[i], d[i]});
 }
 
-/* Packs a run of n values of every line. */
+/* Packs the run of n values at pixel (dy, dx) of every line: by the ISA's transpose if all lines are at one distance
+ * inside the image, else line by line. */
 static void pack_runs(const ls_gemm_kernels *kernels, float *to, size_t width, const corners *c, ptrdiff_t dy,
                       ptrdiff_t dx, ptrdiff_t skip, size_t n) {
     const ls_gemm_patches *p = c->p;
@@ -124,6 +128,7 @@ static void pack_positions(const ls_gemm_kernels *kernels, float *to, size_t wid
     }
 }
 
+/* Packs lines that are positions: k columns of patches of each. */
 static void gather_positions(const ls_gemm_kernels *kernels, float *panel, size_t width, const ls_gemm_lines *from,
                              size_t lines, size_t k) {
     corners c; /* not cleared */
@@ -144,6 +149,7 @@ static inline __attribute__((always_inline)) void copy_rows(float *to, size_t wi
     for (size_t i = 0; i < rows; i++) memcpy(to + i * width, from + (ptrdiff_t)i * ld, n * sizeof(float));
 }
 
+/* Copies n values of each row, with constants for the most frequent n. */
 static void copy_some(float *to, size_t width, const float *from, ptrdiff_t ld, size_t rows, size_t n) {
     switch (n) {
     case 1: copy_rows(to, width, from, ld, rows, 1); break;
@@ -224,6 +230,7 @@ static void gather_columns(float *panel, size_t width, const ls_gemm_lines *from
 
 /* ---- grids ------------------------------------------------------------------------------------------------------- */
 
+/* Packs k rows that lie in a grid (ls_gemm_grid), such as the weights of an input gradient. */
 static void gather_grid(float *panel, size_t width, const ls_gemm_lines *from, size_t lines, size_t k) {
     const ls_gemm_grid *grid = from->grid;
     for (size_t i = 0, rows; i < k; i += rows) {

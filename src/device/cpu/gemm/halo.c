@@ -15,23 +15,27 @@
 /* Upper bounds: of a halo, which stays in L1; of channels, because gather.c is faster for longer runs. */
 enum { HALO_ELEMS = 6144, CHANNELS_MOST = 32, K_MOST = 2048 };
 
+/* The buffer of image rows with zeros around them, and its geometry. */
 typedef struct halo {
     const ls_gemm_patches *p;
-    ptrdiff_t reach_y, reach_x; /* the lowest pixel of a patch, from that of tap 0 */
-    size_t span_y, width;       /* rows of a patch; pixels of a row of the halo */
-    size_t rows;                /* of positions at a time */
+    ptrdiff_t reach_y, reach_x; /* the lowest pixel of a patch, from that of tap 0; 0 or negative */
+    size_t span_y, width;       /* image rows that a patch spans; pixels of a row of the halo */
+    size_t rows;                /* rows of positions for which the halo has space */
     float *values;
 } halo;
 
 static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 
+/* Returns the elements of a row of the halo, over all channels. */
 static size_t row_elems(const halo *h) { return h->p->channels * h->width; }
 
-/* Return the lowest pixel of a patch, counted from that of tap 0, and how far its last pixel is from its first. */
+/* Returns the lowest pixel of a patch along one side, counted from that of tap 0: 0 or negative. */
 static ptrdiff_t reach(size_t taps, ptrdiff_t tap) { return tap < 0 ? (ptrdiff_t)(taps - 1) * tap : 0; }
+/* Returns how many pixels a patch's last pixel is from its first. */
 static size_t span_of(size_t taps, ptrdiff_t tap) { return (taps - 1) * (size_t)(tap < 0 ? -tap : tap); }
 
-/* Returns false if channels are many, or the halo has no space for one row of positions. */
+/* Prepares an empty halo. Returns false if the channels are many, if a step is not positive, or if there is no space
+ * for one row of positions. */
 static bool open_halo(halo *h, const ls_gemm_patches *p, float values[HALO_ELEMS]) {
     if (p->channels > CHANNELS_MOST || p->step_x < 1 || p->step_y < 1) return false;
     h->p = p;
@@ -168,6 +172,7 @@ static inline __attribute__((always_inline)) void copy_rows(float *to, size_t wi
     for (size_t i = 0; i < rows; i++) memcpy(to + i * width, from + i * step, n * sizeof *to);
 }
 
+/* Copies any number n of columns of `rows` positions. */
 static void copy_columns(float *to, size_t width, const float *from, size_t step, size_t rows, size_t n) {
     for (; n > 16; n -= 16, to += 16, from += 16) copy_rows(to, width, from, step, rows, 16);
     switch (n) {

@@ -4,6 +4,7 @@
 #include <assert.h>
 
 static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
+/* Returns x rounded up to a multiple of `to`. */
 static size_t up(size_t x, size_t to) { return (x + to - 1) / to * to; }
 
 /* Returns how many positions `values` values take, the first of which begins a sequence. */

@@ -32,14 +32,17 @@ ls_gemm_lines ls_gemm_lines_from(ls_gemm_lines x, size_t line, size_t k) {
     return x;
 }
 
+/* Widens four bf16 values. */
 static inline four widen4(const uint16_t *from) {
     return (four){ls_bf16_to_f32(from[0]), ls_bf16_to_f32(from[1]), ls_bf16_to_f32(from[2]), ls_bf16_to_f32(from[3])};
 }
 
+/* Returns element `at` as fp32; the type is bf16 or fp32. */
 static inline float value_at(const void *source, ls_dtype dtype, size_t at) {
     return dtype == LS_BF16 ? ls_bf16_to_f32(((const uint16_t *)source)[at]) : ((const float *)source)[at];
 }
 
+/* Packs four lines of k contiguous values, transposed. */
 static void pack_four_lines(float *panel, size_t width, const void *source, ls_dtype dtype, size_t ld, size_t k) {
     size_t i = 0;
     if (dtype == LS_BF16) {
@@ -89,6 +92,7 @@ static void pack_wide_along_k(const ls_gemm_kernels *kernels, float *to, size_t 
     }
 }
 
+/* Packs up to `width` lines stored along k into one panel. */
 static void pack_along_k(const ls_gemm_kernels *kernels, float *panel, size_t width, ls_gemm_lines from, size_t lines,
                          size_t k) {
     for (size_t i = 0; i < k; i += K_AT_ONCE) {
@@ -113,6 +117,7 @@ static inline __attribute__((always_inline)) void copy_rows(float *to, size_t wi
     }
 }
 
+/* Copies n values of each row, with constants for the widths of panels. */
 static void copy_panel(float *to, size_t width, const float *from, size_t ld, size_t rows, size_t n) {
     switch (n) {
     case 6: copy_rows(to, width, from, ld, rows, 6); break;
@@ -125,6 +130,7 @@ static void copy_panel(float *to, size_t width, const float *from, size_t ld, si
     }
 }
 
+/* Widens n bf16 values of each row into a panel. */
 static void widen_panel(float *to, size_t width, const uint16_t *from, size_t ld, size_t rows, size_t n) {
     for (size_t i = 0; i < rows; i++)
         for (size_t l = 0; l < n; l++) to[i * width + l] = ls_bf16_to_f32(from[i * ld + l]);

@@ -12,7 +12,7 @@ typedef uint16_t half8 __attribute__((vector_size(16)));
 typedef uint16_t half4 __attribute__((vector_size(8)));
 typedef uint64_t long2 __attribute__((vector_size(16)));
 
-/* A part of a panel of `width` lines. */
+/* Where to pack: a place in a panel of `width` lines, in groups of `group` values of k. */
 typedef struct part {
     uint16_t *to;
     size_t width, group;
@@ -43,6 +43,7 @@ static void along_fours(part p, const uint16_t *from, size_t ld, size_t lines, s
         for (size_t g = 0; g < groups; g++) memcpy(p.to + g * row + 4 * l, from + l * ld + 4 * g, 8);
 }
 
+/* Packs four lines along k in pairs, transposed. */
 static void four_lines_of_pairs(part p, const uint16_t *from, size_t ld, size_t pairs) {
     size_t row = 2 * p.width, g = 0;
     for (const uint16_t *x = from; g + 4 <= pairs; g += 4, x += 8) /* a pair moves as a float */
@@ -52,7 +53,8 @@ static void four_lines_of_pairs(part p, const uint16_t *from, size_t ld, size_t 
         for (size_t l = 0; l < 4; l++) memcpy(p.to + g * row + 2 * l, from + l * ld + 2 * g, 4);
 }
 
-/* Pairs move like fp32: where lines begin at whole pairs, by the machine's own transpose. */
+/* Packs lines along k in groups of two, which move as one fp32: by the ISA's transpose if lines begin at whole
+ * pairs. */
 static void along_pairs(const ls_gemm_kernels *kernels, part p, const uint16_t *from, size_t ld, size_t lines,
                         size_t pairs) {
     for (size_t l = 0; l < lines;) {
@@ -81,6 +83,7 @@ static inline __attribute__((always_inline)) void along_lines(part p, const uint
             memcpy(p.to + (g * p.width + l) * group, from + l * ld + g * group, group * sizeof *from);
 }
 
+/* Packs `values` values of lines stored along k; values behind the last whole group are packed too, without padding. */
 static void along(const ls_gemm_kernels *kernels, part p, ls_gemm_lines from, size_t lines, size_t values) {
     const uint16_t *x = from.at;
     size_t groups = values / p.group, rest = values % p.group;
@@ -99,18 +102,21 @@ static void along(const ls_gemm_kernels *kernels, part p, ls_gemm_lines from, si
 #define LOW8(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define HIGH8(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 
+/* Loads eight 16-bit values from any address. */
 static inline half8 load8(const uint16_t *from) {
     half8 x;
     memcpy(&x, from, sizeof x);
     return x;
 }
 
+/* Loads four 16-bit values from any address, twice: the upper half repeats the lower. */
 static inline half8 load_four(const uint16_t *from) {
     half4 x;
     memcpy(&x, from, sizeof x);
     return __builtin_shufflevector(x, x, 0, 1, 2, 3, 0, 1, 2, 3);
 }
 
+/* Stores eight 16-bit values to any address. */
 static inline void store8(uint16_t *to, half8 x) { memcpy(to, &x, sizeof x); }
 
 /* Packs one group of four rows. */
@@ -135,6 +141,7 @@ static void across_four(uint16_t *to, const uint16_t *from, size_t ld, size_t li
         for (size_t q = 0; q < 4; q++) to[4 * l + q] = from[q * ld + l];
 }
 
+/* Packs one group of two rows. */
 static void across_two(uint16_t *to, const uint16_t *from, size_t ld, size_t lines) {
     size_t l = 0;
     for (; l + 8 <= lines; l += 8) {
@@ -169,6 +176,7 @@ static void across_many(uint16_t *to, size_t group, const uint16_t *from, size_t
         for (size_t l = i < q ? whole : 0; l < lines; l++) to[l * group + i] = from[i * ld + l];
 }
 
+/* Packs `values` rows of lines stored across k; the last group may have fewer rows. */
 static void across(part p, ls_gemm_lines from, size_t lines, size_t values) {
     const uint16_t *x = from.at;
     for (size_t i = 0; i < values; i += p.group, x += p.group * from.ld) {
@@ -186,7 +194,8 @@ static void across(part p, ls_gemm_lines from, size_t lines, size_t values) {
 /* Some k at a time: what is written or read again stays in the first cache. A multiple of every granule. */
 enum { K_ALONG = 512, K_ACROSS = 32 };
 
-/* Packs `lines` lines of a panel; positions without a value become +0. */
+/* Packs `lines` lines of one panel: `values` values at `positions` positions, of which those without a value become +0,
+ * as do lines that the panel lacks. */
 static void pack_part(const ls_gemm_kernels *kernels, part p, ls_gemm_lines from, size_t lines, size_t values,
                       size_t positions) {
     size_t whole = values / p.group * p.group;

@@ -25,15 +25,16 @@ enum {
     BLOCK_COLUMNS = 64,
 };
 
+/* A thin matmul. Its rows are the few lines, its columns the many, whichever of A and B they are. */
 typedef struct thin {
     const ls_gemm_kernels *kernels;
     const ls_gemm *g;
-    ls_gemm_lines narrow, wide;
-    size_t rows, columns, stripe;
-    bool turned; /* the rows are columns of C */
+    ls_gemm_lines narrow, wide;   /* the operand with few lines, and the other */
+    size_t rows, columns, stripe; /* stripe: columns of a task */
+    bool turned;                  /* the rows are columns of C */
     int slices;
-    const size_t *bounds;
-    size_t plain_bounds[2];
+    const size_t *bounds;   /* of the slices */
+    size_t plain_bounds[2]; /* `bounds` of a matmul without slices */
 } thin;
 
 /* What a task keeps: slot 0 is the chain under way, slot 1 + i a subtree of 2^i slices (tile.h). */
@@ -45,9 +46,10 @@ typedef struct stripe {
 } stripe;
 
 static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
+/* Returns x rounded up to a multiple of `to`. */
 static size_t up(size_t x, size_t to) { return (x + to - 1) / to * to; }
 
-/* Patches are packed here too, so there is less to be gained. */
+/* With patches the bound is lower, because they are packed here too, so there is less to be gained. */
 bool ls_gemm_is_thin(const ls_gemm *g) {
     size_t most = g->patches ? GROUP : ROWS;
     return g->unit == LS_UNIT_CHAIN && (g->m <= most || g->n <= most);
@@ -62,6 +64,8 @@ static size_t columns_in_place(const thin *t, size_t columns) {
     return columns / unit * unit;
 }
 
+/* Continues the chains of the first `columns` columns over k values from k0, with the wide operand where it is
+ * stored. */
 static void run_in_place(const thin *t, stripe *s, size_t k0, size_t k, size_t columns) {
     const ls_gemm_kernels *kernels = t->kernels;
     /* What the first group of rows has read is near when the second comes. */
@@ -81,7 +85,8 @@ static void run_in_place(const thin *t, stripe *s, size_t k0, size_t k, size_t c
             }
 }
 
-/* Computes the block at i of a run of `run` values of k from k0. */
+/* Packs a block of the wide operand, from value k0 + i and from `column` on, and continues its chains; the run has
+ * `run` values from k0 on. */
 static void run_block(const thin *t, stripe *s, size_t k0, size_t run, size_t i, size_t column) {
     size_t lines = min_size(BLOCK_COLUMNS, s->columns - column), width = up(lines, LANES),
            k = min_size(BLOCK_K, run - i);
@@ -91,6 +96,7 @@ static void run_block(const thin *t, stripe *s, size_t k0, size_t run, size_t i,
                          s->store + r * s->ld + column, s->ld, width);
 }
 
+/* Continues all chains of the stripe over k values from k0, at most RUN_K. */
 static void run_some(const thin *t, stripe *s, size_t k0, size_t k) {
     size_t direct = columns_in_place(t, s->columns);
     ls_gemm_pack(t->kernels, s->narrow, GROUP, ls_gemm_lines_from(t->narrow, 0, k0), t->rows, k);
@@ -99,10 +105,13 @@ static void run_some(const thin *t, stripe *s, size_t k0, size_t k) {
         for (size_t column = direct; column < s->columns; column += BLOCK_COLUMNS) run_block(t, s, k0, k, i, column);
 }
 
+/* Computes to = left + to. */
 static void add_left(float *to, const float *left, size_t n) {
     for (size_t i = 0; i < n; i++) to[i] = left[i] + to[i];
 }
 
+/* Ends a slice: adds the subtrees that it completes, and keeps the result in the slot of its level; after the last
+ * slice the whole sum is in slot 0 (tile.c explains the binary counter). */
 static void end_slice(const thin *t, stripe *s, int slice) {
     bool is_last = slice + 1 == t->slices;
     size_t elems = t->rows * s->ld;
@@ -121,6 +130,7 @@ static size_t at(const thin *t, const stripe *s, size_t row, size_t column, size
     return t->turned ? (s->column + column) * ld + row : row * ld + s->column + column;
 }
 
+/* Starts the chains of a slice, from +0 or, if the call accumulates, from C. */
 static void begin_slice(const thin *t, stripe *s) {
     const ls_gemm *g = t->g;
     const float *c = g->c;
@@ -130,6 +140,7 @@ static void begin_slice(const thin *t, stripe *s) {
             s->store[row * s->ld + column] = c[at(t, s, row, column, g->ldc)];
 }
 
+/* Stores one element of C, rounded to its type. */
 static void store(const ls_gemm *g, size_t at_elem, float c) {
     switch (g->c_dtype) {
     case LS_BF16: ((uint16_t *)g->c)[at_elem] = ls_bf16_from_f32(c); break;
@@ -146,6 +157,7 @@ static size_t at_c(const thin *t, const stripe *s, size_t row, size_t column) {
     return ls_gemm_grid_at(g->c_rows, c_row) + (t->turned ? row : s->column + column);
 }
 
+/* Adds siblings and bias to the finished sums, and writes them to C. */
 static void write_out(const thin *t, const stripe *s) {
     const ls_gemm *g = t->g;
     for (size_t row = 0; row < t->rows; row++)
@@ -158,6 +170,7 @@ static void write_out(const thin *t, const stripe *s) {
         }
 }
 
+/* Task: computes one stripe of columns, over all slices. */
 static void stripe_task(void *context, size_t task, int thread) {
     (void)thread;
     const thin *t = context;

@@ -1,9 +1,9 @@
 /* tile.c: runs the segments of a tile. The last one of K adds the remaining subtrees, the siblings and the bias while
  * the tile is in registers.
  *
- * Slices of a binary counter: slice s, when it ends, adds from the left one subtree for each trailing one bit of s and
- * becomes the subtree of the level above. The last slice adds what is left, a subtree for each one bit of its number:
- * that is the tree of docs/reference/arithmetic.md for any number of slices.
+ * Slices are joined like a binary counter: slice s, when it ends, adds from the left one subtree for each trailing one
+ * bit of s and becomes the subtree of the level above. The last slice adds what is left, a subtree for each one bit of
+ * its number: that is the tree of docs/reference/arithmetic.md for any number of slices.
  *
  * A C of 16 bits is rounded from a finished tile, once; rows that lie apart are copied from one, and so is a tile of C
  * transposed, whose bias is added then. */
@@ -41,6 +41,7 @@ typedef struct edge {
     float sibling[LS_GEMM_SIBLINGS_MAX][LS_GEMM_TILE_ELEMS_MAX];
 } edge;
 
+/* Copies rows × columns floats. */
 static void copy_tile(float *to, size_t ldto, const float *from, size_t ldfrom, size_t rows, size_t columns) {
     for (size_t i = 0; i < rows; i++) memcpy(to + i * ldto, from + i * ldfrom, columns * sizeof(float));
 }
@@ -66,6 +67,7 @@ static void add_rest(const ls_gemm *g, const ls_gemm_place *p, bool whole, size_
     tile->bias = e->bias;
 }
 
+/* Runs the micro-kernel on the part of the panels that the segment covers. */
 static void run_micro(const ls_gemm_kernels *t, const ls_gemm_place *p, const ls_gemm_segment *s,
                       const ls_gemm_tile *tile) {
     size_t bytes = ls_gemm_packed_bytes(t);

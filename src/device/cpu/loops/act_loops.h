@@ -9,40 +9,49 @@
 #define GELU_C1 0x1.2444f2p-5f
 #define GELU_C3 0x1.b6676cp-4f
 
+/* Returns the tanh in GELU of x; q = x·x. */
 LSK_INLINE v16 gelu_tanh(v16 x, v16 q) {
     return v16_tanh(v16_mul(x, v16_fma(v16_set1(GELU_C1), q, v16_set1(GELU_C0))));
 }
 
+/* Returns GELU in its tanh form. */
 LSK_INLINE v16 gelu(v16 x) {
     v16 t = gelu_tanh(x, v16_mul(x, x)), h = v16_mul(v16_set1(0.5f), x);
     return v16_fma(h, t, h);
 }
 
+/* Returns the derivative of gelu() at x. */
 LSK_INLINE v16 gelu_slope(v16 x) {
     v16 half = v16_set1(0.5f), q = v16_mul(x, x), t = gelu_tanh(x, q), h = v16_mul(half, x);
     v16 inner = v16_mul(h, v16_fnma(t, t, v16_set1(1.0f)));
     return v16_fma(inner, v16_fma(v16_set1(GELU_C3), q, v16_set1(GELU_C0)), v16_fma(half, t, half));
 }
 
+/* Returns x·sigmoid(x). */
 LSK_INLINE v16 silu(v16 x) { return v16_mul(x, v16_sigmoid(x)); }
 
+/* Returns the derivative of silu() at x; s = sigmoid(x). */
 LSK_INLINE v16 silu_slope(v16 x, v16 s) {
     v16 one = v16_set1(1.0f);
     return v16_mul(s, v16_fma(x, v16_sub(one, s), one));
 }
 
-/* Returns x if by > 0 or NaN, else +0. */
+/* Returns x, but +0 in lanes with by ≤ 0 (a NaN in `by` keeps x). */
 LSK_INLINE v16 keep_positive(v16 x, v16 by) {
     v16 zero = v16_set1(0.0f);
     return v16_select(v16_le(by, zero), zero, x);
 }
 
+/* Returns x, but +0 for x ≤ 0; NaN stays. */
 LSK_INLINE v16 relu(v16 x) { return keep_positive(x, x); }
 
-/* Return the gradient of x; of ReLU and the sigmoid from the result y instead of x. */
+/* Returns the gradient of x from dy and x. */
 LSK_INLINE v16 gelu_dx(v16 dy, v16 x) { return v16_mul(dy, gelu_slope(x)); }
+/* Returns the gradient of x from dy and x. */
 LSK_INLINE v16 silu_dx(v16 dy, v16 x) { return v16_mul(dy, silu_slope(x, v16_sigmoid(x))); }
+/* Returns the gradient of x from dy and the output y of forward, not x. */
 LSK_INLINE v16 relu_dx(v16 dy, v16 y) { return keep_positive(dy, y); }
+/* Returns the gradient of x from dy and the output y of forward, not x. */
 LSK_INLINE v16 sigmoid_dx(v16 dy, v16 y) { return v16_mul(dy, v16_mul(y, v16_sub(v16_set1(1.0f), y))); }
 
 LSK_LOOP1(lsk_gelu_forward, gelu)
@@ -54,11 +63,13 @@ LSK_LOOP2(lsk_relu_backward, relu_dx)
 LSK_LOOP2(lsk_sigmoid_backward, sigmoid_dx)
 LSK_LOOP2(lsk_residual, v16_add)
 
+/* Computes n ≤ 16 elements of fn(gate)·up. */
 LSK_INLINE void gated_part(float *y, const float *gate, const float *up, size_t n, const ls_gate_fn fn) {
     v16 x = load_part(gate, n), g = fn == LS_GATE_GELU ? gelu(x) : silu(x);
     store_part(y, v16_mul(g, load_part(up, n)), n);
 }
 
+/* Computes all rows; `fn` is a constant, so that the loop has no branch. */
 LSK_INLINE void gated_forward_rows(const ls_gated_call *c, const ls_gate_fn fn) {
     for (size_t r = 0; r < c->rows; r++) {
         float *y = (float *)c->y + r * c->y_stride;
@@ -67,6 +78,7 @@ LSK_INLINE void gated_forward_rows(const ls_gated_call *c, const ls_gate_fn fn) 
     }
 }
 
+/* Computes y = fn(gate)·up: ls_act_kernels.gated_forward. */
 static void LSK_NAME(lsk_gated_forward)(const ls_gated_call *c) {
     if (c->fn == LS_GATE_GELU)
         gated_forward_rows(c, LS_GATE_GELU);
@@ -74,6 +86,7 @@ static void LSK_NAME(lsk_gated_forward)(const ls_gated_call *c) {
         gated_forward_rows(c, LS_GATE_SILU);
 }
 
+/* Computes n ≤ 16 elements of dgate and dup. */
 LSK_INLINE void gated_dx_part(float *dgate, float *dup, const float *dy_at, const float *gate, const float *up,
                               size_t n, const ls_gate_fn fn) {
     v16 x = load_part(gate, n), dy = load_part(dy_at, n), value, slope;
@@ -90,6 +103,7 @@ LSK_INLINE void gated_dx_part(float *dgate, float *dup, const float *dy_at, cons
     store_part(dup, v16_mul(dy, value), n);
 }
 
+/* Computes the gradients of all rows; `fn` is a constant. */
 LSK_INLINE void gated_backward_rows(const ls_gated_call *c, const ls_gate_fn fn) {
     for (size_t r = 0; r < c->rows; r++) {
         size_t in = r * c->in_stride, din = r * c->din_stride;
@@ -101,6 +115,7 @@ LSK_INLINE void gated_backward_rows(const ls_gated_call *c, const ls_gate_fn fn)
     }
 }
 
+/* Computes dgate and dup: ls_act_kernels.gated_backward. */
 static void LSK_NAME(lsk_gated_backward)(const ls_gated_call *c) {
     if (c->fn == LS_GATE_GELU)
         gated_backward_rows(c, LS_GATE_GELU);
@@ -108,12 +123,14 @@ static void LSK_NAME(lsk_gated_backward)(const ls_gated_call *c) {
         gated_backward_rows(c, LS_GATE_SILU);
 }
 
+/* Computes n ≤ 16 elements of pre = c + bias and y = gelu(pre). */
 LSK_INLINE void bias_gelu_part(float *y, float *pre, const float *c, const float *bias, size_t n) {
     v16 x = v16_add(load_part(c, n), load_part(bias, n));
     store_part(pre, x, n);
     store_part(y, gelu(x), n);
 }
 
+/* Computes pre and y of all rows: ls_act_kernels.bias_gelu_forward. */
 static void LSK_NAME(lsk_bias_gelu_forward)(const ls_bias_gelu_call *call) {
     for (size_t r = 0; r < call->rows; r++) {
         float *y = call->y + r * call->y_stride, *pre = call->pre + r * call->pre_stride;
@@ -123,15 +140,17 @@ static void LSK_NAME(lsk_bias_gelu_forward)(const ls_bias_gelu_call *call) {
     }
 }
 
-/* As many rows go in in one pass over the columns, to load and store db once for all of them. */
+/* Rows that are added in one pass over the columns, so that db is loaded and stored once for all of them. */
 enum { BIAS_ROWS = 8 };
 
+/* Adds n ≤ 16 columns of `rows` rows to db, the rows ascending. */
 LSK_INLINE void bias_grad_part(float *restrict db, const float *dy, size_t dy_stride, size_t rows, size_t n) {
     v16 sum = load_part(db, n);
     for (size_t r = 0; r < rows; r++) sum = v16_add(sum, load_part(dy + r * dy_stride, n));
     store_part(db, sum, n);
 }
 
+/* Adds columns begin … end−1 of `rows` rows to db; `rows` is a constant. */
 LSK_INLINE void bias_grad_rows(float *restrict db, const float *dy, size_t dy_stride, size_t rows, size_t begin,
                                size_t end) {
     size_t c = begin;
@@ -139,6 +158,7 @@ LSK_INLINE void bias_grad_rows(float *restrict db, const float *dy, size_t dy_st
     if (c < end) bias_grad_part(db + c, dy + c, dy_stride, rows, end - c);
 }
 
+/* Adds all rows to db in columns column_begin … column_end−1, in ascending order: ls_act_kernels.bias_grad. */
 static void LSK_NAME(lsk_bias_grad)(float *db, const float *dy, size_t dy_stride, size_t rows, size_t column_begin,
                                     size_t column_end) {
     size_t r = 0;

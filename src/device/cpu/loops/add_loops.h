@@ -1,8 +1,9 @@
-/* add_loops.h: the loops of the adding kernels, written once over a vector of LSK_WIDTH bytes.
+/* add_loops.h: the loops of ls_add_kernels (sums and copies for collectives), written once over a vector of LSK_WIDTH
+ * bytes.
  *
  * Included by kernels_loops.h, with LSK_WIDTH set and, where stores can bypass the cache, LSK_STREAM(to, from), which
- * stores one such vector. All loads of an iteration come before its
- * stores, so outputs may be inputs. Elementwise IEEE additions: the width cannot change a bit. */
+ * stores one such vector. All loads of an iteration come before its stores, so outputs may be inputs. Elementwise IEEE
+ * additions: the width cannot change a bit. */
 #include <string.h>
 
 #include "numerics/float16.h"
@@ -18,6 +19,7 @@ static inline vec_f32 load_f32(const float *from) {
     memcpy(&v, from, sizeof v);
     return v;
 }
+/* Stores four consecutive vectors, to any address. */
 static inline void store_four(float *to, vec_f32 s0, vec_f32 s1, vec_f32 s2, vec_f32 s3) {
     memcpy(to, &s0, sizeof s0);
     memcpy(to + F32_LANES, &s1, sizeof s1);
@@ -25,7 +27,7 @@ static inline void store_four(float *to, vec_f32 s0, vec_f32 s1, vec_f32 s2, vec
     memcpy(to + 3 * F32_LANES, &s3, sizeof s3);
 }
 
-/* Adds to one output, or to two. */
+/* Computes out0 = a + b, and the same to out1 unless that is NULL. */
 LSK_INLINE void add_vectors(float *out0, float *out1, const float *a, const float *b, size_t n) {
     size_t i = 0;
     for (; i + 4 * F32_LANES <= n; i += 4 * F32_LANES) {
@@ -43,14 +45,17 @@ LSK_INLINE void add_vectors(float *out0, float *out1, const float *a, const floa
     }
 }
 
+/* Computes out = a + b. */
 static void LSK_NAME(lsk_add_f32)(float *out, const float *a, const float *b, size_t n) {
     add_vectors(out, NULL, a, b, n);
 }
 
+/* Computes out0 = out1 = a + b. */
 static void LSK_NAME(lsk_add_two_f32)(float *out0, float *out1, const float *a, const float *b, size_t n) {
     add_vectors(out0, out1, a, b, n);
 }
 
+/* Computes out = a + b modulo 2^64. */
 static void LSK_NAME(lsk_add_i64)(uint64_t *out, const uint64_t *a, const uint64_t *b, size_t n) {
     size_t i = 0;
     for (; i + U64_LANES <= n; i += U64_LANES) {
@@ -63,11 +68,13 @@ static void LSK_NAME(lsk_add_i64)(uint64_t *out, const uint64_t *a, const uint64
     for (; i < n; i++) out[i] = a[i] + b[i];
 }
 
+/* Widens n bf16 numbers; exact, every NaN becomes the one NaN. */
 static void LSK_NAME(lsk_add_widen_bf16)(float *restrict out, const uint16_t *restrict in, size_t n) {
     for (size_t i = 0; i < n; i++) out[i] = ls_bf16_to_f32(in[i]);
 }
 
-/* Stores that bypass the cache save reading each line of the output before it is overwritten. */
+/* Copies by stores that bypass the cache, if the ISA has them, which saves reading each line of the output before it is
+ * overwritten. The caller orders them by lsk_fence_stream() before another thread reads. */
 static void LSK_NAME(lsk_copy_stream)(void *out, const void *in, size_t bytes) {
 #ifdef LSK_STREAM
     char *to = out;
@@ -83,6 +90,7 @@ static void LSK_NAME(lsk_copy_stream)(void *out, const void *in, size_t bytes) {
 #endif
 }
 
+/* Orders the stores of lsk_copy_stream() before all later ones; nothing to do without such stores. */
 static void LSK_NAME(lsk_fence_stream)(void) {
 #ifdef LSK_STREAM
     _mm_sfence();

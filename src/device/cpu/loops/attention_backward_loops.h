@@ -7,12 +7,14 @@
  *     dk and dv, as [d][nr], continue with Qᵀ·dS and dOᵀ·P  chains over the queries that see all keys of the panel
  *     dq, as [query][d], continues with dS·K                chains over the keys that all queries of a tile see
  *
- * (with dropout dO·Vᵀ is multiplied by the factors first, and P when dS is made)
+ * With dropout, dO·Vᵀ is multiplied by the dropout factors before dS is computed, and P after that.
  *
- * The rest, the triangles before and behind these for each panel or tile, is computed in chains row by row. Blocks of
+ * The mask leaves triangles: pairs at the begin and the end of a panel or tile that only some of its rows see. They are
+ * computed in chains (sums in ascending order, one fma after another) row by row. Blocks of
  * queries ascend for a block of keys, and blocks of keys ascend for a query; dq of a query is kept until the next block
  * of keys, in its place if that is fp32, else in `sums`. */
 
+/* The scratch of a thread, and the blocks of keys and queries that are packed there. */
 typedef struct backward_space {
     size_t key, keys, query, queries;      /* the blocks: where they begin and how many rows they have */
     float *key_columns, *value_columns;    /* [panel][d][nr] */
@@ -30,18 +32,20 @@ typedef struct backward_space {
     float *wide_queries, *wide_douts;      /* [query][d up to 16] */
     wide_rows key_rows;                    /* of the blocks */
     wide_rows query_rows, dout_rows;
-    float *sums; /* [head of the kv head][T][d up to 16]: dq under way; with 16 bits */
+    float *sums; /* [head of the kv head][T][d up to 16]: unfinished dq in fp32, for 16-bit tensors */
 } backward_space;
 
-/* Returns the next `elems` floats of the scratch and advances it by whole v16. */
+/* Returns the next `elems` floats of the scratch, and advances *scratch behind them by whole v16. */
 static float *take(float **scratch, size_t elems) {
     float *at = *scratch;
     *scratch += up(elems, LANES);
     return at;
 }
 
+/* Returns the floats of a row of space->dq. */
 static size_t dq_stride(const engine *e, size_t d) { return up(up(d, e->nr), LANES); }
 
+/* Divides the scratch; ls_attention_scratch_elems() in kernels.h must cover what it takes. */
 static backward_space carve_backward(const ls_attention *a, const engine *e, float *scratch) {
     size_t d = a->head_size, wide = wide_elems(a);
     size_t columns = up(LS_ATTENTION_KEYS, e->nr), rows = up(LS_ATTENTION_BLOCK, e->mr), tiled = up(d, e->mr);
@@ -72,7 +76,7 @@ static backward_space carve_backward(const ls_attention *a, const engine *e, flo
 
 /* ---- packing ----------------------------------------------------------------------------------------------------- */
 
-/* Packs a block of keys and values; for_dq: keys also as needed for dq. */
+/* Packs a block of keys and values of a kv head into `space`. `for_dq`: keys also in the layout that dq needs. */
 static void open_keys(const ls_attention *a, const engine *e, size_t kv, size_t key, size_t keys, int for_dq,
                       backward_space *space) {
     size_t d = a->head_size;
@@ -90,7 +94,8 @@ static void spread(float *to, const float *from, size_t rows, size_t nr) {
         for (size_t j = 0; j < nr; j++) to[r * nr + j] = from[r];
 }
 
-/* Packs a block of queries, their dO and statistics; for_keys: also as needed for dk and dv. */
+/* Packs a block of queries of a head, their dO and statistics into `space`. `for_keys`: also in the layout that dk and
+ * dv need. */
 static void open_queries(const ls_attention *a, const engine *e, size_t head, size_t query, size_t queries,
                          int for_keys, backward_space *space) {
     size_t d = a->head_size, stat = head * a->stat_stride + query;
@@ -108,13 +113,13 @@ static void open_queries(const ls_attention *a, const engine *e, size_t head, si
     pack_elements(e, space->dout_elements, e->mr, space->dout_rows, queries, d);
 }
 
-/* Returns the columns of the block of keys that these keys have. */
+/* Returns which columns of the block of keys these keys are; clipped to the block, so it may be empty. */
 static ls_positions columns_of(const backward_space *space, ls_positions keys) {
     return (ls_positions){min_size(behind(keys.begin, space->key), space->keys),
                           min_size(behind(keys.end, space->key), space->keys)};
 }
 
-/* Returns the columns that row r of the queries sees. */
+/* Returns the columns of the block of keys that row r of the block of queries sees. */
 static ls_positions columns_of_row(const ls_attention *a, const backward_space *space, size_t r) {
     size_t query = space->query + r;
     return columns_of(space, ls_mask_keys(a->mask, (ls_positions){query, query + 1}));
@@ -122,7 +127,7 @@ static ls_positions columns_of_row(const ls_attention *a, const backward_space *
 
 /* ---- weights and their gradients --------------------------------------------------------------------------------- */
 
-/* Computes the dropout factors of the pairs of the two blocks. */
+/* Computes the dropout factors (the scale or +0) of all pairs of the two blocks. */
 static void make_block_factors(const ls_attention *a, const engine *e, size_t head, const backward_space *space) {
     size_t nr = e->nr, rows = up(space->queries, e->mr);
     float row[LS_ATTENTION_KEYS + LS_ATTENTION_TILE] = {0}; /* panels are whole */
@@ -133,7 +138,8 @@ static void make_block_factors(const ls_attention *a, const engine *e, size_t he
     }
 }
 
-/* Computes P = exp(s − m) / l and dS = P·(dP − D), in place; with dropout dS = P·(f·dP − D) and then P·f. */
+/* Turns scores and dO·Vᵀ, in place, into P = exp(s − m) / l and dS = P·(dP − D); with dropout into P·f and P·(f·dP −
+ * D). `drop` is a constant. */
 LSK_INLINE void weigh(const backward_space *space, size_t at, size_t stats, size_t elems, float scale, const int drop) {
     float *weights = space->weights + at, *gradients = space->gradients + at;
     const float *m = space->m + stats, *l = space->l + stats, *dots = space->dots + stats,
@@ -147,15 +153,18 @@ LSK_INLINE void weigh(const backward_space *space, size_t at, size_t stats, size
     }
 }
 
+/* Runs weigh() without dropout. */
 static void weigh_all(const backward_space *space, size_t at, size_t stats, size_t elems, float scale) {
     weigh(space, at, stats, elems, scale, 0);
 }
 
+/* Runs weigh() with dropout. */
 static void weigh_kept(const backward_space *space, size_t at, size_t stats, size_t elems, float scale) {
     weigh(space, at, stats, elems, scale, 1);
 }
 
-/* Returns the rows of the block of queries that see a key of the panel from column j on; `all`: all of them. */
+/* Returns the rows of the block of queries that see at least one key of the panel of columns from j on; with `all`,
+ * those that see all keys of it. */
 static ls_positions rows_seeing(const ls_attention *a, const engine *e, const backward_space *space, size_t j,
                                 int all) {
     const ls_positions keys = {space->key + j, space->key + min_size(j + e->nr, space->keys)};
@@ -164,7 +173,8 @@ static ls_positions rows_seeing(const ls_attention *a, const engine *e, const ba
                           min_size(behind(queries.end, space->query), space->queries)};
 }
 
-/* Computes weights and gradients of the pairs of the two blocks, for tiles of queries that see a key of the panel. */
+/* Computes P and dS of the pairs of the two blocks, rounded as matmuls read them, for tiles of queries that see a key
+ * of the panel. */
 static void weigh_blocks(const ls_attention *a, engine *e, size_t head, const backward_space *space) {
     size_t d = a->head_size, mr = e->mr, nr = e->nr, rows = up(space->queries, mr);
     if (is_dropping(a)) make_block_factors(a, e, head, space);
@@ -188,8 +198,8 @@ static void weigh_blocks(const ls_attention *a, engine *e, size_t head, const ba
 
 /* ---- dk and dv --------------------------------------------------------------------------------------------------- */
 
-/* Continues sums[d][nr] of the keys of the panel from column `column` on with the rows `range` of the queries, each of
- * which sees some of the keys. */
+/* Continues sums[d][nr] (dk or dv) of the panel of keys from column `column` on with the rows `range` of the queries,
+ * each of which sees only some of the keys. */
 static void key_triangle(const ls_attention *a, const engine *e, const backward_space *space, size_t column,
                          float *sums, const float *weights, wide_rows x, ls_positions range) {
     size_t d = a->head_size, nr = e->nr, stride = up(d, LANES);
@@ -204,7 +214,7 @@ static void key_triangle(const ls_attention *a, const engine *e, const backward_
     transpose(e, sums, nr, rows, stride, nr, d);
 }
 
-/* Continues both sums of a panel by key_triangle(). */
+/* Continues dk and dv of a panel with such rows by key_triangle(). */
 static void key_triangles(const ls_attention *a, const engine *e, const backward_space *space, size_t column,
                           ls_positions range) {
     size_t at = column * up(space->queries, e->mr), sums = column * up(a->head_size, e->mr);
@@ -233,16 +243,19 @@ static void add_to_keys(const ls_attention *a, engine *e, const backward_space *
     }
 }
 
+/* Sets floats to +0. */
 static void zero(float *x, size_t elems) {
     for (size_t i = 0; i < elems; i++) x[i] = 0;
 }
 
+/* Starts dk and dv of the block of keys from +0. */
 static void start_keys(const ls_attention *a, const engine *e, backward_space *space) {
     size_t elems = up(space->keys, e->nr) * up(a->head_size, e->mr);
     zero(space->dk, elems);
     zero(space->dv, elems);
 }
 
+/* Stores the sums of the block of keys (dk or dv) times `scale`, rounded to the tensor's type. */
 static void store_keys(const ls_attention *a, const engine *e, size_t kv, const float *sums, ls_attention_out to,
                        float scale, const backward_space *space) {
     size_t d = a->head_size, stride = up(d, LANES), nr = e->nr;
@@ -253,6 +266,7 @@ static void store_keys(const ls_attention *a, const engine *e, size_t kv, const 
     }
 }
 
+/* Stores dv, and dk times the scale of attention. */
 static void finish_keys(const ls_attention *a, const engine *e, size_t kv, const backward_space *space) {
     store_keys(a, e, kv, space->dv, a->dv, 1, space);
     store_keys(a, e, kv, space->dk, a->dk, a->scale, space);
@@ -268,7 +282,7 @@ static void turn_gradients(const engine *e, const backward_space *space, float *
                   min_size(nr, keys - j));
 }
 
-/* Keys begin … end−1 of the block, which row r of the queries sees, but not all rows of its tile do. */
+/* Continues dq of row r with keys begin … end−1 of the block, which this row sees but not all rows of its tile do. */
 static void query_triangle(const ls_attention *a, const engine *e, const backward_space *space, size_t r, size_t begin,
                            size_t end, float *dq) {
     size_t rows = up(space->queries, e->mr), nr = e->nr, d = a->head_size;
@@ -279,7 +293,7 @@ static void query_triangle(const ls_attention *a, const engine *e, const backwar
     }
 }
 
-/* Continues dq of the block of queries, in `space`, with the block of keys. */
+/* Continues dq of the block of queries, in `space`, with the block of keys; goes_on 0: starts from +0. */
 static void add_to_queries(const ls_attention *a, engine *e, int goes_on, const backward_space *space) {
     size_t d = a->head_size, mr = e->mr, nr = e->nr, stride = dq_stride(e, d);
     for (size_t r = 0; r < space->queries; r += mr) {
@@ -308,42 +322,48 @@ static void add_to_queries(const ls_attention *a, engine *e, int goes_on, const 
     }
 }
 
-/* Returns where dq of a query is kept between blocks of keys. */
+/* Returns where the unfinished dq of a query is kept between blocks of keys: in the output if that is fp32, else in the
+ * scratch. */
 static float *dq_row(const ls_attention *a, const backward_space *space, size_t head, size_t query) {
     if (a->act == LS_F32) return row_out(a, a->dq, query, head);
     return space->sums + (head % (a->heads / a->kv_heads) * a->T + query) * up(a->head_size, LANES);
 }
 
+/* Loads the unfinished dq of the block of queries. */
 static void load_queries(const ls_attention *a, const engine *e, size_t head, const backward_space *space) {
     size_t stride = dq_stride(e, a->head_size);
     for (size_t r = 0; r < space->queries; r++)
         scaled_row(space->dq + r * stride, LS_F32, dq_row(a, space, head, space->query + r), 1, a->head_size);
 }
 
+/* Keeps the unfinished dq of the block of queries for the next block of keys. */
 static void keep_queries(const ls_attention *a, const engine *e, size_t head, const backward_space *space) {
     size_t stride = dq_stride(e, a->head_size);
     for (size_t r = 0; r < space->queries; r++)
         scaled_row(dq_row(a, space, head, space->query + r), LS_F32, space->dq + r * stride, 1, a->head_size);
 }
 
+/* Stores the finished dq of the block, times the scale of attention and rounded. */
 static void store_queries(const ls_attention *a, const engine *e, size_t head, const backward_space *space) {
     size_t stride = dq_stride(e, a->head_size);
     for (size_t r = 0; r < space->queries; r++)
         scaled_row(row_out(a, a->dq, space->query + r, head), a->act, space->dq + r * stride, a->scale, a->head_size);
 }
 
-/* Returns whether dq of the queries from `query` on has a sum over earlier blocks than that which begins with `key`. */
+/* Returns whether dq of the queries from `query` on already has terms of blocks of keys before the one that begins with
+ * `key`. */
 static int has_earlier_keys(const ls_attention *a, size_t query, size_t key) {
     return ls_mask_first_key(a->mask, query) / LS_ATTENTION_KEYS * LS_ATTENTION_KEYS < key;
 }
 
-/* Returns one more than the last query that sees one of the keys. */
+/* Returns one more than the last query that sees one of these keys. */
 static size_t end_query(const ls_attention *a, size_t key, size_t keys) {
     return ls_mask_queries(a->mask, (ls_positions){key, key + keys}, a->T).end;
 }
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
+/* Computes dots = sum16 of dO·O for each query and head: ls_attention_kernels.backward_dots. */
 static void LSK_NAME(lsk_attention_backward_dots)(const ls_attention *a, size_t head_begin, size_t head_end,
                                                   size_t query_begin, size_t query_end) {
     for (size_t head = head_begin; head < head_end; head++)
@@ -358,6 +378,7 @@ static void LSK_NAME(lsk_attention_backward_dots)(const ls_attention *a, size_t 
         }
 }
 
+/* Computes dq of the heads of one kv head, and its dk and dv: ls_attention_kernels.backward. */
 static void LSK_NAME(lsk_attention_backward)(const ls_attention *a, size_t kv, float *scratch) {
     size_t T = a->T, group = a->heads / a->kv_heads;
     engine e = engine_make();
@@ -379,6 +400,7 @@ static void LSK_NAME(lsk_attention_backward)(const ls_attention *a, size_t kv, f
     }
 }
 
+/* Computes dq of one block of queries of a head, over all keys that they see. */
 static void backward_queries_block(const ls_attention *a, size_t head, size_t query, size_t queries, float *scratch) {
     size_t kv = head / (a->heads / a->kv_heads), end = query + queries;
     engine e = engine_make();
@@ -393,6 +415,7 @@ static void backward_queries_block(const ls_attention *a, size_t head, size_t qu
     store_queries(a, &e, head, &space);
 }
 
+/* Computes dq of a range of heads and queries: ls_attention_kernels.backward_queries. */
 static void LSK_NAME(lsk_attention_backward_queries)(const ls_attention *a, size_t head_begin, size_t head_end,
                                                      size_t query_begin, size_t query_end, float *scratch) {
     for (size_t head = head_begin; head < head_end; head++)
@@ -400,6 +423,7 @@ static void LSK_NAME(lsk_attention_backward_queries)(const ls_attention *a, size
             backward_queries_block(a, head, query, min_size(LS_ATTENTION_BLOCK, query_end - query), scratch);
 }
 
+/* Computes dk and dv of one block of keys, over all queries of the kv head's heads. */
 static void backward_keys_block(const ls_attention *a, size_t kv, size_t key, size_t keys, float *scratch) {
     size_t group = a->heads / a->kv_heads;
     engine e = engine_make();
@@ -415,6 +439,7 @@ static void backward_keys_block(const ls_attention *a, size_t kv, size_t key, si
     finish_keys(a, &e, kv, &space);
 }
 
+/* Computes dk and dv of a range of keys: ls_attention_kernels.backward_keys. */
 static void LSK_NAME(lsk_attention_backward_keys)(const ls_attention *a, size_t kv_head, size_t key_begin,
                                                   size_t key_end, float *scratch) {
     for (size_t key = key_begin; key < key_end; key += LS_ATTENTION_KEYS)

@@ -11,7 +11,7 @@
  * l.
  */
 
-/* Scores of one panel: columns are queries base … base+count−1. */
+/* A panel: its columns are queries base … base+count−1. */
 typedef struct panel {
     size_t base, count;
     ls_positions seen;   /* keys that one of the queries sees */
@@ -22,13 +22,14 @@ typedef struct panel {
     float *highest;      /* [STEP_MAX·16]: maxima of the scores so far, by place in a step */
 } panel;
 
-/* Flat loops over scores take `step` v16 at a time, whole rows of keys: then each of these v16 meets the same queries
- * every time. Panels are as small as four queries. */
+/* Flat loops over scores take `step` v16 at a time, whole rows of keys, so that a v16 of the step has the same queries
+ * in every iteration. Panels are as small as four queries. */
 enum { STEP_MAX = 4, PANELS_MAX = LS_ATTENTION_BLOCK / 4 };
 
+/* Returns how many v16 a flat loop over scores takes at a time: a whole number of rows of nr. */
 static size_t step_of(const engine *e) { return e->nr % 3 == 0 ? 3 : 4; }
 
-/* Keys of a chunk: whole tiles, and a multiple of sixteen. */
+/* Returns the keys of a chunk: whole tiles, and a multiple of sixteen. */
 static size_t chunk_keys(const engine *e) {
     size_t unit = e->mr;
     while (unit % LANES != 0) unit += e->mr;
@@ -36,7 +37,7 @@ static size_t chunk_keys(const engine *e) {
     return LS_ATTENTION_CHUNK / unit * unit;
 }
 
-/* Scores with the keys key … key+rows−1 that a query of the panel does not see become −inf. */
+/* Sets the scores with keys key … key+rows−1 to −inf for queries of the panel that do not see the key. */
 static void mask_scores(const ls_attention *a, const panel *p, size_t key, size_t rows, size_t nr) {
     for (size_t k = key; k < min_size(p->shared.begin, key + rows); k++)
         for (size_t j = behind(ls_mask_end_query(a->mask, k, a->T), p->base); j < p->count; j++)
@@ -49,6 +50,7 @@ static void mask_scores(const ls_attention *a, const panel *p, size_t key, size_
     }
 }
 
+/* Raises the running maxima, by place in a step, with `elems` more scores; `step` is a constant. */
 LSK_INLINE void raise_highest(float *highest, const float *scores, size_t elems, const size_t step) {
     v16 best[STEP_MAX];
     UNROLL_ALL
@@ -61,7 +63,8 @@ LSK_INLINE void raise_highest(float *highest, const float *scores, size_t elems,
     for (size_t j = 0; j < step; j++) v16_store(highest + j * LANES, best[j]);
 }
 
-/* Matmuls of a panel with packed keys key … end−1, not scaled yet, and their maxima. */
+/* Computes the scores of a panel with packed keys key … end−1, without the scale, masks them, and raises their
+ * maxima. */
 static void score_panel(const ls_attention *a, engine *e, const panel *p, const float *queries, const float *keys,
                         size_t key, size_t end) {
     size_t d = a->head_size, nr = e->nr, seen = min_size(end, p->seen.end), rows = up(seen - key, LANES);
@@ -85,7 +88,7 @@ static void find_maxima(float *m, const engine *e, const panel *p, float scale) 
     }
 }
 
-/* Scores become exp(scale·score − m); sums[16][nr] are the lanes of l. */
+/* Turns scores into exp(scale·score − m), in place; sums[16][nr] become the lanes of l. */
 static void exponentials(float *scores, size_t rows, size_t nr, float scale, const float *m_by_place, size_t step,
                          float *sums) {
     for (size_t i = 0; i < LANES * nr; i++) sums[i] = 0;
@@ -100,7 +103,7 @@ static void exponentials(float *scores, size_t rows, size_t nr, float scale, con
             }
 }
 
-/* Scores become weights; m and l have space for whole v16. */
+/* Turns the scores of a panel into weights, and computes m and l of its queries; m and l have space for whole v16. */
 static void weigh_panel(const engine *e, const panel *p, float scale, float *m, float *l) {
     float m_by_place[STEP_MAX * LANES], sums[LANES * LS_ATTENTION_TILE];
     size_t nr = e->nr, step = step_of(e);
@@ -112,7 +115,7 @@ static void weigh_panel(const engine *e, const panel *p, float scale, float *m, 
     for (size_t j = 0; j < nr; j++) l[j] = sums[j];
 }
 
-/* Starts the outputs of a panel: the triangle before the keys that all of its queries see. */
+/* Starts the outputs of a panel with the triangle of keys before those that all of its queries see. */
 static void start_panel(const ls_attention *a, size_t kv, const engine *e, const panel *p, float *wide, float *rows) {
     size_t d = a->head_size, stride = up(d, LANES);
     for (size_t i = 0; i < e->nr * stride; i++) rows[i] = 0;
@@ -128,7 +131,7 @@ static void start_panel(const ls_attention *a, size_t kv, const engine *e, const
     transpose(e, p->outputs, e->nr, rows, stride, e->nr, d);
 }
 
-/* Outputs go on with packed values key … end−1, as far as every query of the panel sees the key. */
+/* Continues the outputs with packed values key … end−1, as far as every query of the panel sees the key. */
 static void output_panel(engine *e, const panel *p, const float *values, size_t key, size_t end, size_t d) {
     size_t from = max_size(key, p->shared.begin), n = min_size(end, p->shared.end) - from;
     for (size_t i = 0; i < d; i += e->mr)
@@ -136,8 +139,8 @@ static void output_panel(engine *e, const panel *p, const float *values, size_t 
                 p->outputs + i * e->nr, e->nr);
 }
 
-/* Finishes the outputs of a panel: the triangle behind these keys, and the division by l. Row `at` of `values` is that
- * of the panel's first query. */
+/* Finishes the outputs of a panel with the triangle of keys behind those that all its queries see, divides by l, and
+ * stores o. Row `at` of `values` is that of the panel's first query. */
 static void finish_panel(const ls_attention *a, size_t head, const engine *e, const panel *p, const float *l,
                          wide_rows values, size_t at, float *rows) {
     size_t d = a->head_size, stride = up(d, LANES);
@@ -151,6 +154,7 @@ static void finish_panel(const ls_attention *a, size_t head, const engine *e, co
     }
 }
 
+/* The scratch of a thread, and the panels of the block of queries. */
 typedef struct forward_space {
     size_t keys;        /* that the queries of this call see */
     int kept;           /* all keys and values are packed, else a chunk of them at a time */
@@ -166,6 +170,7 @@ typedef struct forward_space {
     size_t count;
 } forward_space;
 
+/* Divides the scratch for queries that see `keys` keys; ls_attention_scratch_elems() must cover what it takes. */
 static void carve_forward(forward_space *space, const ls_attention *a, const engine *e, size_t keys, float *scratch) {
     size_t d = a->head_size, chunk = chunk_keys(e), wide = wide_elems(a);
     space->keys = keys;
@@ -180,6 +185,7 @@ static void carve_forward(forward_space *space, const ls_attention *a, const eng
     space->rest = space->wide_values + LS_ATTENTION_BLOCK * wide;
 }
 
+/* Cuts a block of `count` queries into panels, and resets their maxima. */
 static void cut_panels(const ls_attention *a, forward_space *space, const engine *e, size_t query, size_t count) {
     size_t d = a->head_size, nr = e->nr, panels = (count + nr - 1) / nr;
     float *outputs = space->rest, *scores = outputs + panels * nr * up(d, e->mr);
@@ -201,10 +207,12 @@ static void cut_panels(const ls_attention *a, forward_space *space, const engine
     }
 }
 
+/* Returns the end of the chunk of keys that begins with `key`. */
 static size_t chunk_end(const forward_space *space, const engine *e, size_t key) {
     return min_size(key + chunk_keys(e), space->keys);
 }
 
+/* Packs the chunk of keys from `key` on, and returns its panels. */
 static float *pack_keys(const ls_attention *a, const engine *e, size_t kv, size_t key, forward_space *space) {
     float *to = space->key_tiles + (space->kept ? key * a->head_size : 0);
     size_t count = chunk_end(space, e, key) - key;
@@ -220,6 +228,7 @@ static float *pack_values(const ls_attention *a, const engine *e, size_t kv, siz
     return to;
 }
 
+/* Computes the scores of all panels of the block. */
 static void score_block(const ls_attention *a, engine *e, size_t kv, size_t keys, forward_space *space) {
     size_t d = a->head_size;
     for (size_t key = space->panels[0].first; key < keys; key += chunk_keys(e)) {
@@ -231,6 +240,7 @@ static void score_block(const ls_attention *a, engine *e, size_t kv, size_t keys
     }
 }
 
+/* Computes the outputs of all panels, but for the triangles behind the shared keys. */
 static void output_block(const ls_attention *a, engine *e, size_t kv, size_t keys, forward_space *space) {
     size_t d = a->head_size;
     for (size_t i = 0; i < space->count; i++)
@@ -245,6 +255,7 @@ static void output_block(const ls_attention *a, engine *e, size_t kv, size_t key
     }
 }
 
+/* Computes o, m and l of a block of queries of one head. */
 static void forward_block(const ls_attention *a, engine *e, size_t head, size_t query, size_t count,
                           forward_space *space) {
     size_t d = a->head_size, kv = head / (a->heads / a->kv_heads), row = query - a->first_query;
@@ -267,6 +278,8 @@ static void forward_block(const ls_attention *a, engine *e, size_t head, size_t 
         finish_panel(a, head, e, &space->panels[i], l[i], values, i * e->nr, space->rows);
 }
 
+/* Computes o, m and l of a range of heads and queries; keys of a kv head are packed once for all its heads if they
+ * fit. */
 static void forward_panels(const ls_attention *a, size_t head_begin, size_t head_end, size_t query_begin,
                            size_t query_end, float *scratch) {
     engine e = engine_make();
@@ -285,6 +298,7 @@ static void forward_panels(const ls_attention *a, size_t head_begin, size_t head
     }
 }
 
+/* Computes o, m and l: ls_attention_kernels.forward. One query alone (generation) goes to attention_rows_loops.h. */
 static void LSK_NAME(lsk_attention_forward)(const ls_attention *a, size_t head_begin, size_t head_end,
                                             size_t query_begin, size_t query_end, float *scratch) {
     if (query_end - query_begin == 1)

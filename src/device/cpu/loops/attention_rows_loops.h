@@ -2,12 +2,13 @@
  * shared.
  *
  * Included by attention_loops.h. Lanes are keys, so that the lanes of l are those of sum16. Keys go by in chunks,
- * turned so that a lane is a key; lanes of keys that the query does not see are −inf, and their weight is +0, which
+ * transposed so that a lane is a key; lanes of keys that the query does not see are −inf, and their weight is +0, which
  * adds nothing to l.
  */
 
 enum { ROWS_KEYS = 4 * LANES };
 
+/* The scratch of a thread. */
 typedef struct rows_space {
     float *turned; /* [d][key] of a chunk */
     float *query;  /* where 16-bit rows are widened, this and the next */
@@ -16,6 +17,7 @@ typedef struct rows_space {
     float *scores;
 } rows_space;
 
+/* Divides the scratch, for a head of d elements. */
 static rows_space carve_rows(size_t d, float *scratch) {
     size_t row = up(d, LANES);
     float *query = scratch + ROWS_KEYS * d, *wide = query + row, *sums = wide + ROWS_KEYS * row;
@@ -38,7 +40,7 @@ static void score_keys(float *scores, const float *query, const float *turned, s
     v16_store(scores + 3 * LANES, v16_mul(v16_set1(scale), s3));
 }
 
-/* Scores of one query with these keys, from a whole chunk on and up to one. */
+/* Computes the scores of one query with these keys, in whole chunks; those of keys outside the range become −inf. */
 static void score_row(const ls_attention *a, const engine *e, size_t kv, const float *query, ls_positions keys,
                       const rows_space *space) {
     size_t d = a->head_size, begin = keys.begin / ROWS_KEYS * ROWS_KEYS;
@@ -52,6 +54,7 @@ static void score_row(const ls_attention *a, const engine *e, size_t kv, const f
     for (size_t key = keys.end; key < up(keys.end, ROWS_KEYS); key++) scores[key] = -INFINITY;
 }
 
+/* Computes o, m and l of one query of one head. */
 static void forward_row(const ls_attention *a, const engine *e, size_t head, size_t query, const rows_space *space) {
     size_t d = a->head_size, kv = head / (a->heads / a->kv_heads), row = query - a->first_query;
     const ls_positions keys = ls_mask_keys(a->mask, (ls_positions){query, query + 1});
@@ -79,6 +82,7 @@ static void forward_row(const ls_attention *a, const engine *e, size_t head, siz
     a->l[head * a->stat_stride + row] = l;
 }
 
+/* Computes o, m and l of one query for a range of heads. */
 static void forward_rows(const ls_attention *a, size_t head_begin, size_t head_end, size_t query, float *scratch) {
     engine e = engine_make();
     rows_space space = carve_rows(a->head_size, scratch);

@@ -19,12 +19,14 @@
 #include "device/cpu/gemm/pack.h"
 #include "device/cpu/loops/part_loops.h"
 
+/* The micro-kernel of the ISA, with the arguments that all tiles share. */
 typedef struct engine {
     ls_gemm_kernels gemm;
     size_t mr, nr;
     ls_gemm_tile tile; /* what all tiles have in common: no addends, no bias */
 } engine;
 
+/* Returns the engine of this ISA. */
 static engine engine_make(void) {
     engine e = {.mr = 0};
     LSK_NAME(ls_gemm_kernels_fill)(&e.gemm);
@@ -37,22 +39,26 @@ static engine engine_make(void) {
 
 static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 static size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
+/* Returns x rounded up to a multiple of `to`. */
 static size_t up(size_t x, size_t to) { return (x + to - 1) / to * to; }
 
 /* Returns x − first, or 0 if that is negative. */
 static size_t behind(size_t x, size_t first) { return x > first ? x - first : 0; }
 
+/* Returns the bytes of an element of the call's tensors. */
 static size_t bytes_of(const ls_attention *a) { return a->act == LS_F32 ? sizeof(float) : sizeof(uint16_t); }
 
+/* Returns row `row` of a head of an input tensor. */
 static const void *row_in(const ls_attention *a, ls_attention_in x, size_t row, size_t head) {
     return (const char *)x.at + (row * x.row_stride + head * x.head_stride) * bytes_of(a);
 }
 
+/* Returns row `row` of a head of an output tensor. */
 static void *row_out(const ls_attention *a, ls_attention_out x, size_t row, size_t head) {
     return (char *)x.at + (row * x.row_stride + head * x.head_stride) * bytes_of(a);
 }
 
-/* Loads n elements from element i of a row of `act`, widened; the other lanes are +0. */
+/* Loads n ≤ 16 elements of a row of type `act` from element i on, widened; the other lanes are +0. */
 LSK_INLINE v16 widened(const void *row, size_t i, size_t n, ls_dtype act) {
     if (act == LS_F32) return load_part((const float *)row + i, n);
     const uint16_t *from = (const uint16_t *)row + i;
@@ -60,7 +66,7 @@ LSK_INLINE v16 widened(const void *row, size_t i, size_t n, ls_dtype act) {
     return n == LANES ? v16_load_f16(from) : v16_load_f16_n(from, n);
 }
 
-/* Stores x, rounded once, as n elements from element i of a row. */
+/* Stores n ≤ 16 elements of x, rounded to `act`, in a row from element i on. */
 LSK_INLINE void narrow(void *row, size_t i, v16 x, size_t n, ls_dtype act) {
     uint16_t *to = (uint16_t *)row + i;
     if (act == LS_F32)
@@ -95,7 +101,7 @@ static wide_rows wide_rows_of(const ls_attention *a, ls_attention_in x, size_t r
     return (wide_rows){space, stride};
 }
 
-/* Rounds weights in place to `act`, as matmuls read them; elems is rounded up to whole v16. */
+/* Rounds weights to `act` in place, still as fp32, as matmuls read them; nothing for fp32. Works on whole v16. */
 static void round_weights(float *x, size_t elems, ls_dtype act) {
     uint16_t half[LANES];
     if (act == LS_BF16) {

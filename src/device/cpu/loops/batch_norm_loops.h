@@ -22,7 +22,7 @@ LSK_INLINE v16 relu_grad(const ls_batch_norm_call *b, size_t at, size_t n) {
     return b->relu ? v16_select(v16_le(load_part(b->y + at, n), zero), zero, g) : g;
 }
 
-/* Adds Σ (x − mean)² over these rows to sums[channel]. */
+/* Continues sums[channel] with (x − mean)² of these rows, for n channels from c on. */
 LSK_INLINE void squares_part(const ls_batch_norm_call *b, size_t row, size_t rows, size_t c, size_t n) {
     v16 sum = load_part(b->sums + c, n), mean = load_part(b->mean + c, n);
     for (size_t r = row; r < row + rows; r++) {
@@ -32,6 +32,7 @@ LSK_INLINE void squares_part(const ls_batch_norm_call *b, size_t row, size_t row
     store_part(b->sums + c, sum, n);
 }
 
+/* Continues sums with one image, channels begin … end−1: ls_batch_norm_kernels.squares. */
 static void LSK_NAME(lsk_batch_norm_squares)(const ls_batch_norm_call *call, size_t begin,
                                              size_t end){EACH_PART(squares_part, call, SUM_ROWS, begin, end)}
 
@@ -49,6 +50,7 @@ LSK_INLINE void grad_sums_part(const ls_batch_norm_call *b, size_t row, size_t r
     store_part(b->dot + c, dot, n);
 }
 
+/* Continues sum and dot with one image, channels begin … end−1: ls_batch_norm_kernels.grad_sums. */
 static void LSK_NAME(lsk_batch_norm_grad_sums)(const ls_batch_norm_call *call, size_t begin,
                                                size_t end){EACH_PART(grad_sums_part, call, SUM_ROWS, begin, end)}
 
@@ -65,6 +67,7 @@ LSK_INLINE void apply_part(const ls_batch_norm_call *in, size_t row, size_t rows
     }
 }
 
+/* Normalizes one image: ls_batch_norm_kernels.apply. */
 static void LSK_NAME(lsk_batch_norm_apply)(const ls_batch_norm_call *call){
     EACH_PART(apply_part, call, MAP_ROWS, 0, call->channels)}
 
@@ -82,6 +85,7 @@ LSK_INLINE void input_grad_part(const ls_batch_norm_call *b, size_t row, size_t 
     }
 }
 
+/* Computes dx and dresidual of one image: ls_batch_norm_kernels.input_grad. */
 static void LSK_NAME(lsk_batch_norm_input_grad)(const ls_batch_norm_call *call) {
     EACH_PART(input_grad_part, call, MAP_ROWS, 0, call->channels)
 }

@@ -3,6 +3,8 @@
  * Included by kernels_loops.h. */
 #include "device/cpu/loops/part_loops.h"
 
+/* Define a kernel of ls_convert_kernels: from fp32 to 16 bits by `store`, and from 16 bits by `load`; the _n forms are
+ * for the last elements. */
 #define NARROW_LOOP(stem, store)                                                                                       \
     static void LSK_NAME(stem)(uint16_t * out, const float *in, size_t n) {                                            \
         size_t i = 0;                                                                                                  \

@@ -1,23 +1,23 @@
 /* dropout_loops.h: dropout over a vector of 16 lanes.
  *
- * Included by kernels_loops.h. The numbers of a stretch of a row are
- * made first, then used. */
+ * Included by kernels_loops.h. The random numbers of a stretch of a row are computed first, then used. */
 #include "device/cpu/loops/part_loops.h"
 /* Needs what is above. */
 #include "device/cpu/loops/philox_loops.h"
 
 enum { STRETCH = 1024 };
 
-/* Returns n of 16 elements after dropout; `words` are their random numbers. */
+/* Returns n ≤ 16 elements after dropout, scaled or +0; `words` are their random numbers, `limit` that of limit_of(). */
 LSK_INLINE v16 dropped_part(const float *x, const uint32_t *words, v16i limit, v16 scale, size_t n) {
     return v16_select(dropped_lanes(words, limit), v16_set1(0.0f), v16_mul(load_part(x, n), scale));
 }
 
+/* Stores n elements after dropout, plus the residual unless it is NULL. */
 LSK_INLINE void dropout_part(float *y, const float *residual, v16 dropped, size_t n) {
     store_part(y, residual ? v16_add(load_part(residual, n), dropped) : dropped, n);
 }
 
-/* Drops in n ≤ STRETCH elements from global index `index` on. */
+/* Computes y of n ≤ STRETCH elements; the first has the global index `index`, which decides what is dropped. */
 static void drop_stretch(const ls_dropout_call *c, float *y, const float *x, const float *residual, uint64_t index,
                          size_t n) {
     uint32_t space[STRETCH_WORDS(STRETCH)];
@@ -31,6 +31,7 @@ static void drop_stretch(const ls_dropout_call *c, float *y, const float *x, con
         dropout_part(y + i, residual ? residual + i : NULL, dropped_part(x + i, words + i, limit, scale, n - i), n - i);
 }
 
+/* Computes y = residual + dropout(x) of all rows, fp32, without gaps: ls_dropout_kernels.dropout_add. */
 static void LSK_NAME(lsk_dropout_add)(const ls_dropout_call *call) {
     const ls_dropout_call *c = call;
     const float *x = c->x;

@@ -5,6 +5,7 @@
 
 #include "device/cpu/loops/part_loops.h"
 
+/* Computes n ≤ 16 elements of y = a + b. */
 LSK_INLINE void sum_part(float *y, const float *a, const float *b, size_t n) {
     store_part(y, v16_add(load_part(a, n), load_part(b, n)), n);
 }
@@ -19,7 +20,7 @@ LSK_INLINE void sum_row(float *y, const float *a, const float *b, size_t n, cons
     if (i < n) sum_part(y + i, a + i, b + i, n - i);
 }
 
-/* Returns whether the table holds the row of token r, and sets *row to its number there. */
+/* Returns whether the table holds the row of token r, and sets *row to its number there; else *row is unchanged. */
 LSK_INLINE int find_row(const ls_embed_tokens *tokens, size_t r, size_t *row) {
     int32_t id = tokens->ids[r];
     if (id < tokens->id_begin || id >= tokens->id_end) return 0;
@@ -36,6 +37,7 @@ LSK_INLINE const float *row_ahead(const float *table, const ls_embed_tokens *tok
     return table + row * tokens->C;
 }
 
+/* Computes y = token row + position row; rows of other workers' ids are left as they are: ls_embed_kernels.forward. */
 static void LSK_NAME(lsk_embed_forward)(const ls_embed_call *call) {
     const ls_embed_tokens *tokens = call->tokens;
     const float *token = call->token, *position = call->position;
@@ -52,6 +54,7 @@ static void LSK_NAME(lsk_embed_forward)(const ls_embed_call *call) {
     }
 }
 
+/* Adds each row of dy to the row of its id, rows ascending, in a range of columns: ls_embed_kernels.token_grad. */
 static void LSK_NAME(lsk_embed_token_grad)(float *dtoken, const float *dy, size_t dy_stride,
                                            const ls_embed_tokens *tokens, size_t column_begin, size_t column_end) {
     for (size_t r = 0; r < tokens->rows; r++) {
@@ -63,15 +66,17 @@ static void LSK_NAME(lsk_embed_token_grad)(float *dtoken, const float *dy, size_
     }
 }
 
-/* As many rows go in in one pass over the columns, to load and store the sums once for all of them. */
+/* Rows that are added in one pass over the columns, so that the sums are loaded and stored once for all of them. */
 enum { EMBED_ROWS = 4 };
 
+/* Adds n ≤ 16 columns of EMBED_ROWS rows, in order. */
 LSK_INLINE void row_sums_part(float *restrict to, const float *const *from, size_t c, size_t n) {
     v16 sum = load_part(to + c, n);
     for (int r = 0; r < EMBED_ROWS; r++) sum = v16_add(sum, load_part(from[r] + c, n));
     store_part(to + c, sum, n);
 }
 
+/* Adds the listed rows of dy to `to`, in the order of the list: ls_embed_kernels.row_sums. */
 static void LSK_NAME(lsk_embed_row_sums)(float *to, const float *dy, size_t dy_stride, const size_t *rows, size_t count,
                                          size_t columns) {
     size_t r = 0;
@@ -85,6 +90,7 @@ static void LSK_NAME(lsk_embed_row_sums)(float *to, const float *dy, size_t dy_s
     for (; r < count; r++) sum_row(to, to, dy + rows[r] * dy_stride, columns, NULL);
 }
 
+/* Adds each row of dy to the row of its position, in a range of columns: ls_embed_kernels.position_grad. */
 static void LSK_NAME(lsk_embed_position_grad)(float *dposition, const float *dy, size_t dy_stride, size_t position0,
                                               size_t period, size_t rows, size_t C, size_t column_begin,
                                               size_t column_end) {

@@ -1,10 +1,10 @@
 /* gemm_thin_loops.h: chains of a few rows with rows of a wide operand, over v16.
  *
- * Included by kernels_loops.h. Some k are taken along the columns at a
- * time: so the wide operand is read in long runs, and each chain still takes its k in ascending order. */
+ * Included by the gemm.c of each ISA. A few k at a time are applied to all columns, so that the wide operand is read in
+ * long runs; each chain still takes its k in ascending order. */
 #include "device/cpu/gemm/gemm.h"
 
-/* Runs shorter than this many columns do not start the machine's own prefetching. */
+/* k that are applied at a time; and runs of fewer columns than THIN_LONG do not start the hardware prefetcher. */
 enum { THIN_K = 8, THIN_LONG = 512 };
 
 #ifdef __clang__
@@ -32,6 +32,7 @@ LSK_INLINE void thin_step(size_t k, size_t rows, const float *a, const float *b,
     }
 }
 
+/* Continues the chains of `rows` rows, a constant, over all k. */
 LSK_INLINE void thin_rows(size_t k, size_t rows, const float *a, const float *b, size_t ldb, float *c, size_t ldc,
                           size_t columns) {
     size_t p = 0;
@@ -40,6 +41,7 @@ LSK_INLINE void thin_rows(size_t k, size_t rows, const float *a, const float *b,
     for (; p < k; p++) thin_step(1, rows, a + p * LS_GEMM_THIN_ROWS, b + p * ldb, ldb, c, ldc, columns);
 }
 
+/* Continues the chains of 1 to 4 rows of c; columns are a multiple of 16: ls_gemm_kernels.thin. */
 static void LSK_NAME(lsk_gemm_thin_f32)(size_t k, size_t rows, const float *a, const float *b, size_t ldb, float *c,
                                         size_t ldc, size_t columns) {
     switch (rows) {

@@ -14,6 +14,7 @@ enum { NR = 2 * LANES, TOGETHER = 1 };
 #    define DOT(a, b, c) MM(fmadd_ps)(a, b, c)
 #endif
 
+/* Computes a tile of MR × NR over k from packed panels, with its epilogue: ls_gemm_kernels.micro. */
 static void MICRO(size_t k, const void *panel_a, const void *panel_b, const ls_gemm_tile *tile) {
     const float *a = panel_a, *b = panel_b;
     VEC c[MR][2];

@@ -28,8 +28,10 @@
 #include "device/cpu/loops/pooling_loops.h"
 #include "device/cpu/loops/rope_loops.h"
 
+/* Sets the conversions of this ISA. */
 void LSK_NAME(ls_convert_kernels_fill)(ls_convert_kernels *table) { *table = convert_kernels; }
 
+/* Sets the whole table to this ISA's kernels; attention of matrix units is left empty (ls_kernels_fill() adds it). */
 void LSK_NAME(ls_kernels_fill)(ls_kernels *table) {
     *table = (ls_kernels){
         .isa = LSK_SIMD,

@@ -1,7 +1,7 @@
 /* loss_loops.h: softmax cross-entropy over a vector of 16 lanes, which are the lanes of sum16.
  *
- * Included by kernels_loops.h. Lanes past the end of a slice hold a
- * logit of −inf: no maximum, and an exponential of +0. (Against m = −inf or NaN it is NaN, but so is the whole row.) */
+ * Included by kernels_loops.h. Lanes past the end of a slice hold a logit of −inf, which raises no maximum and whose
+ * exponential is +0. (With m = −inf or NaN it is NaN, but then the whole row is NaN.) */
 #include <math.h>
 
 #include "device/cpu/loops/part_loops.h"
@@ -9,8 +9,10 @@
 
 #define LOWEST (-INFINITY)
 
+/* Loads n ≤ 16 logits; the other lanes are −inf. */
 LSK_INLINE v16 load_logits(const float *z, size_t n) { return n == LANES ? v16_load(z) : v16_load_n(z, n, LOWEST); }
 
+/* Returns the maximum of n logits; −inf for n = 0, and NaN if one is NaN. */
 static float LSK_NAME(lsk_loss_slice_max)(const float *z, size_t n) {
     v16 m = v16_set1(LOWEST);
     size_t i = 0;
@@ -19,6 +21,7 @@ static float LSK_NAME(lsk_loss_slice_max)(const float *z, size_t n) {
     return v16_hmax(m);
 }
 
+/* Returns the sum16 of exp(z − m) over n logits. */
 static float LSK_NAME(lsk_loss_slice_sum)(const float *z, size_t n, float m) {
     v16 sum = v16_set1(0.0f), most = v16_set1(m);
     size_t i = 0;
@@ -27,13 +30,16 @@ static float LSK_NAME(lsk_loss_slice_sum)(const float *z, size_t n, float m) {
     return v16_sum(sum);
 }
 
+/* Returns exp(z − m) / l. */
 LSK_INLINE v16 probability(v16 z, v16 m, v16 l) { return v16_div(v16_exp(v16_sub(z, m)), l); }
 
+/* Computes n ≤ 16 elements of dz without the target's −1. */
 LSK_INLINE void grad_part(float *dz, const float *z, v16 m, v16 l, v16 g, size_t n) {
     store_part(dz, v16_mul(probability(load_logits(z, n), m, l), g), n);
 }
 
-/* Subtracts 1 only for the target: p − 0 is p, as no exponential is −0. */
+/* Computes dz = (p − [j = target])·g; target ≥ n: it is in another slice. Subtracts 1 only at the target: p − 0 is p,
+ * as no exponential is −0. */
 static void LSK_NAME(lsk_loss_slice_grad)(float *dz, const float *z, size_t n, float m, float l, size_t target,
                                           float g) {
     v16 most = v16_set1(m), sum = v16_set1(l), start = v16_set1(g);
@@ -48,6 +54,7 @@ static void LSK_NAME(lsk_loss_slice_grad)(float *dz, const float *z, size_t n, f
     if (target < n) dz[target] = at_target;
 }
 
+/* Returns the loss of a row, log(l) − (z_target − m). */
 static float LSK_NAME(lsk_loss_value)(float z_target, float m, float l) {
     return v16_first(v16_log(v16_set1(l))) - (z_target - m);
 }
@@ -68,6 +75,7 @@ static float row_sum(const float *z, const size_t *bounds, size_t slices, float 
     return sum;
 }
 
+/* Computes m, l, the loss and, unless dz is NULL, the gradient of a whole row; `target` counts from z[0]. */
 static ls_loss_row LSK_NAME(lsk_loss_row)(float *dz, const float *z, const size_t *bounds, size_t slices, size_t target,
                                           float g) {
     size_t begin = bounds[0], n = bounds[slices] - begin;

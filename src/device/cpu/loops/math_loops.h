@@ -15,6 +15,7 @@ LSK_LOOP1(lsk_erf, v16_erf)
 LSK_LOOP1(lsk_sin, v16_sin)
 LSK_LOOP1(lsk_cos, v16_cos)
 
+/* Computes out[i] = in[i]^y. */
 static void LSK_NAME(lsk_pow)(float *out, const float *in, float y, size_t n) {
     v16 power = v16_set1(y);
     size_t i = 0;

@@ -1,11 +1,11 @@
 /* norm_loops.h: layer norm and RMS norm over a vector of 16 lanes, which are the lanes of sum16. Which of the two it is
  * (`rms`) is a constant in each loop.
  *
- * Included by kernels_loops.h, with FORWARD_ROWS, BACKWARD_ROWS and PARAM_ROWS set: as many rows go through a loop
- * together. Their sums are independent, so one waits for the unit while another adds, and what is there for each column
- * is loaded once for all of them; but they are as many streams, and sums want registers. Short rows, or several
- * together, do not look like a stream to the machine, so the rows behind them are fetched while the last loop over
- * these runs. Long rows go one by one. */
+ * Included by kernels_loops.h, with FORWARD_ROWS, BACKWARD_ROWS and PARAM_ROWS set: the number of rows that go through
+ * a loop together. Their sums are independent, so their additions overlap, and values of a column (weight, bias) are
+ * loaded once for all of them; but more rows need more registers and more streams of memory. The hardware prefetcher
+ * does not follow short rows, or several rows together, so the rows behind them are prefetched in the last loop over
+ * these. Long rows go one by one. */
 #include <math.h>
 #include <string.h>
 
@@ -13,17 +13,18 @@
 
 enum { ROWS_MAX = 4, SHORT_ROW = 1024 };
 
-/* Without a loop left, sums in an array stay in registers. */
+/* Loops over the rows, unrolled, so that sums in an array stay in registers. */
 #define EACH_ROW(r, rows) _Pragma("GCC unroll 4") for (size_t r = 0; r < (rows); r++)
 
-/* Rows at hand; their number is a constant at each place of use. Those to be fetched are `ahead` rows behind them. The
- * numbers of the rows are copies, which no store of a result can change. */
+/* The rows in work; their number is a constant at each place of use. Rows to be prefetched are `ahead` rows further (0:
+ * none). mean and rstd are copies, which no store of a result can change. */
 typedef struct norm_rows {
     const float *x, *dy;
     size_t x_stride, dy_stride, C, ahead;
     float mean[ROWS_MAX], rstd[ROWS_MAX];
 } norm_rows;
 
+/* Prefetches the same place `ahead` rows further, if `wanted`. */
 LSK_INLINE void fetch(const float *from, const norm_rows *in, size_t stride, int wanted) {
     if (wanted) __builtin_prefetch(from + in->ahead * stride);
 }
@@ -49,10 +50,12 @@ LSK_INLINE norm_rows known_rows_at(const ls_norm_call *c, size_t r, size_t n, in
     return in;
 }
 
+/* Adds n ≤ 16 columns of each row to its sums. */
 LSK_INLINE void add_parts(v16 *sums, const norm_rows *in, size_t rows, size_t c, size_t n) {
     EACH_ROW(r, rows) sums[r] = v16_add(sums[r], load_part(in->x + r * in->x_stride + c, n));
 }
 
+/* Computes the mean of each row. */
 LSK_INLINE void find_means(norm_rows *in, size_t rows) {
     v16 sums[ROWS_MAX];
     size_t c = 0;
@@ -62,6 +65,7 @@ LSK_INLINE void find_means(norm_rows *in, size_t rows) {
     EACH_ROW(r, rows) in->mean[r] = v16_sum(sums[r]) / (float)in->C;
 }
 
+/* Adds the squares of n ≤ 16 columns, about the mean unless `rms`, to each row's sums. */
 LSK_INLINE void add_square_parts(v16 *sums, const norm_rows *in, size_t rows, size_t c, size_t n, int rms) {
     EACH_ROW(r, rows) {
         v16 d = load_part(in->x + r * in->x_stride + c, n);
@@ -70,6 +74,7 @@ LSK_INLINE void add_square_parts(v16 *sums, const norm_rows *in, size_t rows, si
     }
 }
 
+/* Computes 1 / √(mean square + eps) of each row. */
 LSK_INLINE void find_rstds(norm_rows *in, float eps, size_t rows, int rms) {
     v16 sums[ROWS_MAX];
     size_t c = 0;
@@ -79,7 +84,7 @@ LSK_INLINE void find_rstds(norm_rows *in, float eps, size_t rows, int rms) {
     EACH_ROW(r, rows) in->rstd[r] = 1.0f / sqrtf(v16_sum(sums[r]) / (float)in->C + eps);
 }
 
-/* Computes y of one column vector of each row. Loads b for each row, because an addend in a register would be copied
+/* Computes n ≤ 16 columns of y of each row. Loads b for each row, because an addend in a register would be copied
  * first. */
 LSK_INLINE void forward_parts(float *y, size_t y_stride, const norm_rows *in, const float *w_at, const float *b,
                               size_t rows, size_t c, size_t n, int rms, int ahead) {
@@ -94,6 +99,7 @@ LSK_INLINE void forward_parts(float *y, size_t y_stride, const norm_rows *in, co
     }
 }
 
+/* Computes y, mean and rstd of `rows` rows from row `row` on. */
 LSK_INLINE void norm_forward_rows(const ls_norm_call *call, size_t row, norm_rows *in, size_t rows, int rms,
                                   int ahead) {
     float *y = (float *)call->y + row * call->y_stride;
@@ -107,6 +113,7 @@ LSK_INLINE void norm_forward_rows(const ls_norm_call *call, size_t row, norm_row
     memcpy(call->rstd + row, in->rstd, rows * sizeof *in->rstd);
 }
 
+/* Computes forward of all rows, several together if they are short. */
 LSK_INLINE void norm_forward(const ls_norm_call *c, int rms) {
     for (size_t r = 0, n; r < c->rows; r += n) {
         int together = go_together(c, r, FORWARD_ROWS);
@@ -119,6 +126,7 @@ LSK_INLINE void norm_forward(const ls_norm_call *c, int rms) {
     }
 }
 
+/* Computes y, rstd and mean: ls_norm_kernels.forward. */
 static void LSK_NAME(lsk_norm_forward)(const ls_norm_call *call) {
     if (call->rms)
         norm_forward(call, 1);
@@ -126,12 +134,13 @@ static void LSK_NAME(lsk_norm_forward)(const ls_norm_call *call) {
         norm_forward(call, 0);
 }
 
+/* Returns the normalized x, without weight and bias, of n ≤ 16 columns of row r. */
 LSK_INLINE v16 hat_part(const norm_rows *in, size_t r, size_t c, size_t n, int rms) {
     v16 x = load_part(in->x + r * in->x_stride + c, n);
     return v16_mul(rms ? x : v16_sub(x, v16_set1(in->mean[r])), v16_set1(in->rstd[r]));
 }
 
-/* Adds to the sums of g, which RMS norm does not need, and of g·h. */
+/* Adds n ≤ 16 columns to the sums of g = dy·w, which RMS norm does not need, and of g·h, h the normalized x. */
 LSK_INLINE void backward_sums_parts(v16 *g_sums, v16 *gh_sums, const norm_rows *in, const float *w_at, size_t rows,
                                     size_t c, size_t n, int rms) {
     v16 w = load_part(w_at + c, n);
@@ -142,6 +151,7 @@ LSK_INLINE void backward_sums_parts(v16 *g_sums, v16 *gh_sums, const norm_rows *
     }
 }
 
+/* Computes n ≤ 16 columns of dx of each row; s and t are the rows' means of g and of g·h. */
 LSK_INLINE void dx_parts(float *dx, size_t dx_stride, const norm_rows *in, const float *w_at, const float *s,
                          const float *t, size_t rows, size_t c, size_t n, int rms, int ahead) {
     v16 w = load_part(w_at + c, n);
@@ -155,6 +165,7 @@ LSK_INLINE void dx_parts(float *dx, size_t dx_stride, const norm_rows *in, const
     }
 }
 
+/* Computes dx of `rows` rows. */
 LSK_INLINE void norm_backward_rows(float *dx, size_t dx_stride, const norm_rows *in, const float *w, size_t rows,
                                    int rms, int ahead) {
     v16 g_sums[ROWS_MAX], gh_sums[ROWS_MAX];
@@ -171,6 +182,7 @@ LSK_INLINE void norm_backward_rows(float *dx, size_t dx_stride, const norm_rows 
     if (c < C) dx_parts(dx, dx_stride, in, w, s, t, rows, c, C - c, rms, ahead);
 }
 
+/* Computes dx of all rows, several together if they are short. */
 LSK_INLINE void norm_backward(const ls_norm_call *c, int rms) {
     for (size_t r = 0, n; r < c->rows; r += n) {
         int together = go_together(c, r, BACKWARD_ROWS);
@@ -183,6 +195,7 @@ LSK_INLINE void norm_backward(const ls_norm_call *c, int rms) {
     }
 }
 
+/* Computes dx: ls_norm_kernels.backward. */
 static void LSK_NAME(lsk_norm_backward)(const ls_norm_call *call) {
     if (call->rms)
         norm_backward(call, 1);
@@ -190,6 +203,7 @@ static void LSK_NAME(lsk_norm_backward)(const ls_norm_call *call) {
         norm_backward(call, 0);
 }
 
+/* Continues dw and, unless `rms`, db with these rows, in n ≤ 16 columns. */
 LSK_INLINE void params_part(float *dw, float *db, const norm_rows *in, size_t rows, size_t c, size_t n, int rms) {
     v16 w = load_part(dw + c, n), b = rms ? v16_set1(0.0f) : load_part(db + c, n);
     EACH_ROW(r, rows) {
@@ -201,6 +215,7 @@ LSK_INLINE void params_part(float *dw, float *db, const norm_rows *in, size_t ro
     if (!rms) store_part(db + c, b, n);
 }
 
+/* Continues dw and db with these rows, in all columns. */
 LSK_INLINE void params_rows(const ls_norm_call *call, const norm_rows *in, size_t rows, int rms) {
     float *dw = call->dw, *db = call->db;
     size_t c = 0;
@@ -208,6 +223,7 @@ LSK_INLINE void params_rows(const ls_norm_call *call, const norm_rows *in, size_
     if (c < in->C) params_part(dw, db, in, rows, c, in->C - c, rms);
 }
 
+/* Continues dw and db with all rows, ascending. */
 LSK_INLINE void norm_params(const ls_norm_call *c, int rms) {
     for (size_t r = 0, n; r < c->rows; r += n) {
         n = c->rows - r >= PARAM_ROWS ? PARAM_ROWS : 1;
@@ -219,6 +235,7 @@ LSK_INLINE void norm_params(const ls_norm_call *c, int rms) {
     }
 }
 
+/* Continues dw and db over the rows: ls_norm_kernels.params. */
 static void LSK_NAME(lsk_norm_params)(const ls_norm_call *call) {
     if (call->rms)
         norm_params(call, 1);

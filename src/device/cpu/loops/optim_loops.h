@@ -3,6 +3,7 @@
  * Included by kernels_loops.h. */
 #include "device/cpu/loops/part_loops.h"
 
+/* Stores the first n lanes, rounded to bf16. */
 LSK_INLINE void store_bf16_part(uint16_t *to, v16 x, size_t n) {
     if (n == LANES)
         v16_store_bf16(to, x);
@@ -13,11 +14,12 @@ LSK_INLINE void store_bf16_part(uint16_t *to, v16 x, size_t n) {
 /* Returns +0 for |x| < 2^−126, else x; NaN stays. */
 LSK_INLINE v16 flush(v16 x) { return v16_select(v16_lt(v16_abs(x), v16_set1(0x1p-126f)), v16_set1(0.0f), x); }
 
-/* Weights, their gradients as backward left them, and their moments, as far as the rule has them. */
+/* Sixteen weights, their gradients as backward left them (scaled), and their moments, if the rule has any. */
 typedef struct update_lanes {
     v16 w, g, first, second;
 } update_lanes;
 
+/* Applies AdamW: updates both moments, then the weights with decoupled weight decay. */
 LSK_INLINE void adamw(update_lanes *x, const ls_update_step *s) {
     v16 g = v16_mul(v16_set1(s->factor), x->g);
     v16 m = v16_fma(v16_set1(s->beta1), x->first, v16_mul(v16_set1(s->beta1_rest), g));
@@ -31,6 +33,7 @@ LSK_INLINE void adamw(update_lanes *x, const ls_update_step *s) {
     x->second = v;
 }
 
+/* Applies SGD, with momentum if moments > 0; weight decay is added to the gradient. */
 LSK_INLINE void sgd(update_lanes *x, const ls_update_step *s, int moments) {
     v16 g = v16_fma(v16_set1(s->weight_decay), x->w, v16_mul(v16_set1(s->factor), x->g));
     if (moments > 0) {
@@ -41,6 +44,7 @@ LSK_INLINE void sgd(update_lanes *x, const ls_update_step *s, int moments) {
     x->w = v16_fnma(v16_set1(s->rate), g, x->w);
 }
 
+/* Applies the rule; `rule` and `moments` are constants, so that the branch is compiled away. */
 LSK_INLINE void apply_rule(ls_optimizer_kind rule, update_lanes *x, const ls_update_step *s, int moments) {
     if (rule == LS_OPTIMIZER_ADAMW)
         adamw(x, s);
@@ -61,6 +65,7 @@ LSK_INLINE void update_part(ls_optimizer_kind rule, int moments, const ls_update
     if (bf16) store_bf16_part(bf16 + at, x.w, n);
 }
 
+/* Updates elements begin … end−1, and writes their bf16 copy if the call has one. */
 LSK_INLINE void update_range(ls_optimizer_kind rule, int moments, const ls_update_piece *call, size_t begin,
                              size_t end) {
     /* Copies that nothing written can change stay in registers. */
@@ -72,6 +77,7 @@ LSK_INLINE void update_range(ls_optimizer_kind rule, int moments, const ls_updat
     if (i < end) update_part(rule, moments, &c, &s, bf16, i, end - i);
 }
 
+/* Updates elements begin … end−1 by the rule of the call: ls_optim_kernels.update. */
 static void LSK_NAME(lsk_update)(const ls_update_piece *call, size_t begin, size_t end) {
     switch (call->step->rule) {
     case LS_OPTIMIZER_ADAMW: update_range(LS_OPTIMIZER_ADAMW, 2, call, begin, end); break;
@@ -84,6 +90,7 @@ static void LSK_NAME(lsk_update)(const ls_update_piece *call, size_t begin, size
     }
 }
 
+/* Returns Σ x² in double, in 16 lanes that are then folded. */
 static double block_squares(const float *x, size_t n) {
     v16d sum = v16d_set1(0.0);
     size_t i = 0;
@@ -98,15 +105,18 @@ static double block_squares(const float *x, size_t n) {
     return v16d_sum(sum);
 }
 
+/* Computes Σ x² of each block of LS_SQUARE_BLOCK elements: ls_optim_kernels.square_sums. */
 static void LSK_NAME(lsk_square_sums)(double *out, const float *x, size_t n) {
     for (size_t i = 0; i < n; i += LS_SQUARE_BLOCK)
         *out++ = block_squares(x + i, n - i < LS_SQUARE_BLOCK ? n - i : LS_SQUARE_BLOCK);
 }
 
+/* Computes n ≤ 16 elements of y = x·factor. */
 LSK_INLINE void scale_part(float *y, const float *x, v16 factor, size_t n) {
     store_part(y, v16_mul(load_part(x, n), factor), n);
 }
 
+/* Computes y = x·factor. */
 static void LSK_NAME(lsk_scale)(float *y, const float *x, float factor, size_t n) {
     v16 f = v16_set1(factor);
     size_t i = 0;
@@ -114,7 +124,7 @@ static void LSK_NAME(lsk_scale)(float *y, const float *x, float factor, size_t n
     if (i < n) scale_part(y + i, x + i, f, n - i);
 }
 
-/* Sums the patterns of x times `by` modulo 2^64; the compiler vectorizes it. */
+/* Returns Σ (bits of x[i])·by[i] modulo 2^64, a part of a state sum; the compiler vectorizes it. */
 static uint64_t LSK_NAME(lsk_state_block)(const float *x, const uint32_t *by, size_t n) {
     uint64_t sum = 0;
     for (size_t i = 0; i < n; i++) {

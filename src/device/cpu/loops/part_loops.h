@@ -1,8 +1,8 @@
-/* part_loops.h: vectors of which only the first n lanes are there, for the ends of rows.
+/* part_loops.h: loads and stores of only the first n lanes of a vector, for the ends of rows.
  *
- * A light loop body takes n and is called with the constant 16 for whole vectors, where these become the plain loads
- * and stores, and once with what is left. A heavy one is there once, and tests n as it goes (part_of): a copy of it for
- * the end would cost more time in the compiler than the test does in the loop. */
+ * A small loop body is called with the constant n = 16 for whole vectors, so that these functions become plain loads
+ * and stores, and once more for the rest. A large body is compiled once and asks part_of() for n in every iteration: a
+ * second copy for the end would cost more compile time than the test costs in the loop. */
 #ifndef LS_DEVICE_CPU_LOOPS_PART_LOOPS_H
 #define LS_DEVICE_CPU_LOOPS_PART_LOOPS_H
 
@@ -10,13 +10,15 @@
 
 enum { LANES = 16 };
 
-/* Lanes of the next vector, with `left` > 0 elements to go. */
+/* Returns the lanes of the next vector if `left` > 0 elements remain: 16 or fewer. */
 LSK_INLINE size_t part_of(size_t left) { return left < LANES ? left : LANES; }
 
+/* Loads the first n lanes; the others are +0. */
 LSK_INLINE v16 load_part(const float *from, size_t n) {
     return n == LANES ? v16_load(from) : v16_load_n(from, n, 0.0f);
 }
 
+/* Stores the first n lanes only. */
 LSK_INLINE void store_part(float *to, v16 x, size_t n) {
     if (n == LANES)
         v16_store(to, x);
@@ -32,7 +34,8 @@ LSK_INLINE v16 keep_part(v16 x, size_t n) {
     return v16_load_n(lanes, n, 0.0f);
 }
 
-/* The loop of a function of one vector, and of two: to = function(from), to = function(a, b). */
+/* Define a kernel over n elements from a function of one vector, to = function(from), and of two, to = function(a, b).
+ */
 #define LSK_LOOP1(stem, function)                                                                                      \
     static void LSK_NAME(stem)(float *to, const float *from, size_t n) {                                               \
         size_t i = 0;                                                                                                  \

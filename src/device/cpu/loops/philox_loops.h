@@ -1,8 +1,8 @@
-/* philox_loops.h: the numbers of base/rng.h over a vector of 16 lanes.
+/* philox_loops.h: the random numbers of base/rng.h over a vector of 16 lanes, for dropout.
  *
- * Included after part_loops.h. Philox 4x32-10 runs on 16 blocks at once, one in a lane, and so makes the numbers of 64
- * consecutive elements; base/rng.h says what a block is. The numbers of a stretch are made first, then used: a stretch
- * may begin in the middle of a block. */
+ * Included after part_loops.h. Philox 4x32-10, a counter-based generator, runs on 16 blocks at once, one in a lane, and
+ * so computes the numbers of 64 consecutive elements; a block is four of them. The numbers of a stretch are computed
+ * first, then used: a stretch may begin in the middle of a block. */
 #ifndef LS_DEVICE_CPU_LOOPS_PHILOX_LOOPS_H
 #define LS_DEVICE_CPU_LOOPS_PHILOX_LOOPS_H
 
@@ -22,18 +22,20 @@ enum { PHILOX_ROUNDS = 10, BLOCK_WORDS = 4, BATCH_WORDS = BLOCK_WORDS * LANES };
 #define PHILOX_WEYL_0 0x9E3779B9u
 #define PHILOX_WEYL_1 0xBB67AE85u
 
+/* Returns a vector with this bit pattern in every lane. */
 LSK_INLINE v16i set1_bits(uint32_t bits) {
     int32_t value;
     memcpy(&value, &bits, sizeof value);
     return v16i_set1(value);
 }
 
-/* Returns the upper half of a block's number, as it stands in the counter. */
+/* Returns word 1 of the counter: the upper half of the block's number and a part of the step. */
 LSK_INLINE v16i upper_half(ls_rng_key key, uint64_t block) {
     return set1_bits((uint32_t)(block >> 32) | (uint32_t)(key.step & 0xFFFF) << 16);
 }
 
-/* Computes words 0 and 1 of the counters of 16 blocks. Lanes whose word 0 has wrapped have the next upper half. */
+/* Computes words 0 and 1 of the counters of blocks block … block + 15. Lanes whose word 0 has wrapped have the next
+ * upper half. */
 LSK_INLINE void make_counters(ls_rng_key key, uint64_t block, v16i *word0, v16i *word1) {
     static const uint32_t lane_numbers[LANES] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     const v16i first = set1_bits((uint32_t)block), flip = set1_bits(0x80000000u);
@@ -42,7 +44,7 @@ LSK_INLINE void make_counters(ls_rng_key key, uint64_t block, v16i *word0, v16i 
     *word1 = v16i_select(wrapped, upper_half(key, block + LANES), upper_half(key, block));
 }
 
-/* Computes random numbers 4·block … 4·block + 63. */
+/* Writes the random numbers of elements 4·block … 4·block + 63 to to[64]. */
 static void make_words(uint32_t *to, ls_rng_key key, uint64_t block) {
     uint32_t k0 = (uint32_t)key.seed, k1 = (uint32_t)(key.seed >> 32);
     const v16i m0 = set1_bits(PHILOX_MULTIPLIER_0), m1 = set1_bits(PHILOX_MULTIPLIER_1);

@@ -1,7 +1,7 @@
 /* pooling_loops.h: pooling over a vector of 16 lanes, which are channels.
  *
- * Included by kernels_loops.h. Backward goes from the pixel to the
- * windows that have it, so that no two threads write to one place.
+ * Included by kernels_loops.h. Backward goes from each pixel to the windows that cover it, so that no two threads write
+ * to one place.
  *
  * Channels that fill no vector go four at a time (few_…), the last four over some of those before them: a part of a
  * vector would cost more. */
@@ -10,16 +10,19 @@
 
 #include "device/cpu/loops/part_loops.h"
 
-/* What is there along one side: taps begin … end−1 of a window, or windows begin … end−1 of a pixel. */
+/* Along one side: the taps begin … end−1 of a window that are inside the image, or the windows begin … end−1 that cover
+ * a pixel. */
 typedef struct span {
     size_t begin, end;
 } span;
 
+/* Returns the taps of window number `window` that are inside an image side of `size` pixels. */
 LSK_INLINE span taps_of(size_t window, size_t size, size_t kernel, size_t stride, size_t pad) {
     size_t first = window * stride, last = size + pad - first;
     return (span){first < pad ? pad - first : 0, last < kernel ? last : kernel};
 }
 
+/* Returns which of `count` windows cover the pixel. */
 LSK_INLINE span windows_of(size_t pixel, size_t count, size_t kernel, size_t stride, size_t pad) {
     size_t at = pixel + pad, end = at / stride + 1;
     return (span){at < kernel ? 0 : (at - kernel) / stride + 1, end < count ? end : count};
@@ -32,12 +35,14 @@ LSK_INLINE void slide(span *windows, size_t pixel, size_t count, size_t kernel, 
     while (windows->begin < windows->end && windows->begin * stride + kernel <= at) windows->begin++;
 }
 
-/* A row of windows, or of pixels, with what is there in y; rows and columns are those of windows. */
+/* A row of windows (forward) or of pixels (backward): its image, its y, and the taps or windows in y. `rows` and
+ * `columns` count the windows of an image. */
 typedef struct pooling_row {
     size_t image, y, rows, columns;
     span there;
 } pooling_row;
 
+/* Returns row number `row` of windows, counted over all images. */
 LSK_INLINE pooling_row row_of_windows(const ls_pooling_call *c, size_t row) {
     const ls_window *w = &c->window;
     size_t rows = ls_window_rows(w, c->height), y = row % rows;
@@ -45,6 +50,7 @@ LSK_INLINE pooling_row row_of_windows(const ls_pooling_call *c, size_t row) {
                          taps_of(y, c->height, w->kernel_y, w->stride_y, w->pad_y)};
 }
 
+/* Returns row number `row` of pixels, counted over all images. */
 LSK_INLINE pooling_row row_of_pixels(const ls_pooling_call *c, size_t row) {
     const ls_window *w = &c->window;
     size_t y = row % c->height, rows = ls_window_rows(w, c->height);
@@ -52,12 +58,12 @@ LSK_INLINE pooling_row row_of_pixels(const ls_pooling_call *c, size_t row) {
                          windows_of(y, rows, w->kernel_y, w->stride_y, w->pad_y)};
 }
 
-/* Returns the offset of window (oy, ox) in the result. */
+/* Returns the offset of window (oy, ox) in the output, in elements. */
 LSK_INLINE size_t window_at(const ls_pooling_call *c, const pooling_row *r, size_t oy, size_t ox) {
     return ((r->image * r->rows + oy) * r->columns + ox) * c->channels;
 }
 
-/* Returns the pixel under tap (ky, kx) of window (y, x), which is inside the image. */
+/* Returns the pixel under tap (ky, kx) of window (r->y, x); it must be inside the image. */
 LSK_INLINE const float *pixel_of(const ls_pooling_call *c, const pooling_row *r, size_t x, size_t ky, size_t kx) {
     const ls_window *w = &c->window;
     size_t py = r->y * w->stride_y + ky - w->pad_y, px = x * w->stride_x + kx - w->pad_x;
@@ -66,13 +72,16 @@ LSK_INLINE const float *pixel_of(const ls_pooling_call *c, const pooling_row *r,
 
 /* ---- maximum ----------------------------------------------------------------------------------------------------- */
 
-/* Integers in the order of the numbers, −0 below +0 and NaN above all; the same once more leads back. */
+/* Maps bit patterns of floats to integers in the order of the numbers (−0 below +0, the one NaN above all), and
+ * back. */
 LSK_INLINE v16i order_of(v16i bits) { return v16i_xor(bits, v16i_and(v16i_sar(bits, 31), v16i_set1(0x7FFFFFFF))); }
 
+/* Returns such integers of x, with every NaN as the one NaN. */
 LSK_INLINE v16i order_of_number(v16 x) {
     return order_of(v16i_select(v16_isnan(x), v16i_set1(0x7FC00000), v16_bits(x)));
 }
 
+/* Stores the first n lanes. */
 LSK_INLINE void store_taps(uint32_t *to, v16i taps, size_t n) {
     uint32_t part[LANES];
     if (n == LANES) {
@@ -86,6 +95,7 @@ LSK_INLINE void store_taps(uint32_t *to, v16i taps, size_t n) {
 typedef float few __attribute__((vector_size(16)));
 typedef int32_t few_int __attribute__((vector_size(16)));
 
+/* Loads four floats from any address. */
 LSK_INLINE few few_load(const float *from) {
     few v;
     memcpy(&v, from, sizeof v);
@@ -93,7 +103,9 @@ LSK_INLINE few few_load(const float *from) {
 }
 LSK_INLINE void few_store(void *to, few_int v) { memcpy(to, &v, sizeof v); }
 
+/* Returns `yes` in the lanes of the mask, `no` in the others. */
 LSK_INLINE few_int few_select(few_int mask, few_int yes, few_int no) { return (mask & yes) | (~mask & no); }
+/* Maps bit patterns as order_of() does. */
 LSK_INLINE few_int few_order(few_int bits) { return bits ^ ((bits >> 31) & 0x7FFFFFFF); }
 
 /* Computes max_window() for channels i … i+3. */
@@ -112,6 +124,8 @@ LSK_INLINE void few_max(const ls_pooling_call *c, const pooling_row *r, size_t x
     few_store(c->taps + at + i, tap);
 }
 
+/* Computes the maximum and its tap for all channels of window (r->y, x); writes y and taps at element `at`. Of equal
+ * maxima the first tap counts; a NaN is the largest. */
 static void LSK_NAME(max_window)(const ls_pooling_call *c, const pooling_row *r, size_t x, span across, size_t at) {
     size_t kernel_x = c->window.kernel_x;
     for (size_t i = 0; i < c->channels; i += LANES) {
@@ -134,6 +148,7 @@ static void LSK_NAME(max_window)(const ls_pooling_call *c, const pooling_row *r,
     }
 }
 
+/* Computes y and taps of rows begin … end−1: ls_pooling_kernels.max_forward. */
 static void LSK_NAME(lsk_pooling_max_forward)(const ls_pooling_call *c, size_t begin, size_t end) {
     const ls_window *w = &c->window;
     for (size_t row = begin; row < end; row++) {
@@ -143,7 +158,8 @@ static void LSK_NAME(lsk_pooling_max_forward)(const ls_pooling_call *c, size_t b
     }
 }
 
-/* Channels i … of a pixel, in a vector; `tap0` is the tap of window (0, 0) over it, were there such a window. */
+/* Returns dx of 16 channels of a pixel from channel i on: the sum of dy of the windows whose maximum it is. `tap0` is
+ * the tap of window (0, 0) that would lie over the pixel. */
 LSK_INLINE v16 max_grad(const ls_pooling_call *c, const pooling_row *r, size_t tap0, span across, size_t i) {
     const ls_window *w = &c->window;
     v16 sum = v16_set1(0.0f);
@@ -174,6 +190,7 @@ LSK_INLINE void few_max_grad(float *dx, const ls_pooling_call *c, const pooling_
     memcpy(dx + i, &sum, n * sizeof(float));
 }
 
+/* Computes dx of one pixel, all channels. */
 LSK_INLINE void max_grads(float *dx, const ls_pooling_call *c, const pooling_row *r, size_t tap0, span across) {
     size_t i = 0, C = c->channels;
     for (; i + LANES <= C; i += LANES) v16_store(dx + i, max_grad(c, r, tap0, across, i));
@@ -191,6 +208,7 @@ LSK_INLINE bool windows_meet(const ls_window *w) {
     return w->stride_y == w->kernel_y && w->stride_x == w->kernel_x && w->pad_y == 0 && w->pad_x == 0;
 }
 
+/* Computes dx of one row of pixels. */
 static void LSK_NAME(max_grad_row)(const ls_pooling_call *c, size_t row) {
     const ls_window *w = &c->window;
     pooling_row r = row_of_pixels(c, row);
@@ -210,6 +228,7 @@ static void LSK_NAME(max_grad_row)(const ls_pooling_call *c, size_t row) {
     }
 }
 
+/* Computes dx of rows begin … end−1: ls_pooling_kernels.max_backward. */
 static void LSK_NAME(lsk_pooling_max_backward)(const ls_pooling_call *c, size_t begin, size_t end) {
     for (size_t row = begin; row < end; row++) LSK_NAME(max_grad_row)(c, row);
 }
@@ -223,6 +242,7 @@ LSK_INLINE float share_of(const ls_pooling_call *c, span down, span across) {
     return 1.0f / (float)(c->count_pad ? all : there);
 }
 
+/* Computes the mean of all channels of window (r->y, x). */
 static void LSK_NAME(mean_window)(const ls_pooling_call *c, const pooling_row *r, size_t x, span across, float *y) {
     v16 share = v16_set1(share_of(c, r->there, across));
     for (size_t i = 0; i < c->channels; i += LANES) {
@@ -235,6 +255,7 @@ static void LSK_NAME(mean_window)(const ls_pooling_call *c, const pooling_row *r
     }
 }
 
+/* Computes y of rows begin … end−1: ls_pooling_kernels.mean_forward. */
 static void LSK_NAME(lsk_pooling_mean_forward)(const ls_pooling_call *c, size_t begin, size_t end) {
     const ls_window *w = &c->window;
     for (size_t row = begin; row < end; row++) {
@@ -245,12 +266,14 @@ static void LSK_NAME(lsk_pooling_mean_forward)(const ls_pooling_call *c, size_t 
     }
 }
 
+/* Returns share_of() of window (oy, ox). */
 LSK_INLINE float share_of_window(const ls_pooling_call *c, size_t oy, size_t ox) {
     const ls_window *w = &c->window;
     return share_of(c, taps_of(oy, c->height, w->kernel_y, w->stride_y, w->pad_y),
                     taps_of(ox, c->width, w->kernel_x, w->stride_x, w->pad_x));
 }
 
+/* Returns dx of 16 channels of a pixel from channel i on. */
 LSK_INLINE v16 mean_grad(const ls_pooling_call *c, const pooling_row *r, span across, size_t i) {
     v16 sum = v16_set1(0.0f);
     for (size_t oy = r->there.begin; oy < r->there.end; oy++)
@@ -261,6 +284,7 @@ LSK_INLINE v16 mean_grad(const ls_pooling_call *c, const pooling_row *r, span ac
     return sum;
 }
 
+/* Computes dx of the channels from i on, one by one. */
 LSK_INLINE void mean_grad_few(float *dx, const ls_pooling_call *c, const pooling_row *r, span across, size_t i) {
     for (size_t k = i; k < c->channels; k++) dx[k] = 0.0f;
     for (size_t oy = r->there.begin; oy < r->there.end; oy++)
@@ -271,6 +295,7 @@ LSK_INLINE void mean_grad_few(float *dx, const ls_pooling_call *c, const pooling
         }
 }
 
+/* Computes dx of rows begin … end−1: ls_pooling_kernels.mean_backward. */
 static void LSK_NAME(lsk_pooling_mean_backward)(const ls_pooling_call *c, size_t begin, size_t end) {
     const ls_window *w = &c->window;
     for (size_t row = begin; row < end; row++) {

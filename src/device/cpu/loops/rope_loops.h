@@ -1,14 +1,13 @@
 /* rope_loops.h: rotary embedding over a vector of 16 lanes, which are 16 pairs (i, i + d/2) of a head.
  *
- * Included by kernels_loops.h. Both halves of a pair are loaded before
- * either is stored, so y may be x. */
+ * Included by kernels_loops.h. Both halves of a pair are loaded before either is stored, so y may be x. */
 #include "device/cpu/loops/part_loops.h"
 
-/* Two vectors of a head together: a head of 64 is then read as it lies in memory, and so are most others. */
+/* Vectors of pairs that are rotated together: a head of 64 is then read in one run. */
 enum { AT_ONCE = 2 };
 
-/* Rotates n pairs: `sin` for the second half, `minus` = −sin for the first, as −(b·sin) is b·(−sin); backward swaps
- * them. */
+/* Rotates n ≤ 16 pairs: `sin` is for the second half, `minus` = −sin for the first, as −(b·sin) is b·(−sin). Backward
+ * passes them exchanged. */
 LSK_INLINE void rotate_part(float *y, const float *x, size_t half, v16 cos, v16 sin, v16 minus, size_t n) {
     v16 a = load_part(x, n), b = load_part(x + half, n);
     v16 first = v16_fma(a, cos, v16_mul(b, minus));
@@ -35,6 +34,7 @@ LSK_INLINE void rotate_heads(const ls_rope_call *c, float *y, const float *x, co
         }
 }
 
+/* Rotates all rows and heads, forward or back. */
 LSK_INLINE void rotate(const ls_rope_call *c, int back) {
     size_t half = c->d / 2, position = c->position0 % c->period;
     for (size_t r = 0; r < c->rows; r++) {
@@ -49,8 +49,10 @@ LSK_INLINE void rotate(const ls_rope_call *c, int back) {
     }
 }
 
+/* Rotates by the angle of each row's position: ls_rope_kernels.forward. */
 static void LSK_NAME(lsk_rope_forward)(const ls_rope_call *call) { rotate(call, 0); }
 
+/* Rotates back: ls_rope_kernels.backward. */
 static void LSK_NAME(lsk_rope_backward)(const ls_rope_call *call) { rotate(call, 1); }
 
 static const ls_rope_kernels rope_kernels = {.forward = LSK_NAME(lsk_rope_forward),

@@ -14,6 +14,7 @@
 
 enum { UNIT_STRIDE = LS_ATTENTION_KEYS + LANES }; /* of a row of scores */
 
+/* The scratch of a thread, and the present blocks. */
 typedef struct unit_backward {
     size_t first_key, all_keys;                  /* that are packed */
     size_t key, keys, query, queries;            /* the blocks: where they begin and how many rows they have */
@@ -30,6 +31,7 @@ typedef struct unit_backward {
     float *rows;                                 /* [12][d up to 16] */
 } unit_backward;
 
+/* Divides the scratch, for keys first_key … end−1. */
 static unit_backward carve_unit_backward(const ls_attention *a, size_t first_key, size_t end, float *scratch) {
     size_t along = up(a->head_size, UNIT_K), across = up(a->head_size, UNIT_A), all = up(end - first_key, UNIT_B);
     size_t keys = LS_ATTENTION_KEYS, queries = LS_ATTENTION_BLOCK;
@@ -54,6 +56,7 @@ static unit_backward carve_unit_backward(const ls_attention *a, size_t first_key
                            .dv = take(&scratch, all * across)};
 }
 
+/* Packs all keys and values of the call, for one kv head. */
 static void pack_unit_keys(const ls_attention *a, size_t kv, const unit_backward *space) {
     size_t key = space->first_key, keys = space->all_keys;
     pack_unit_lines(a, space->key_lines, UNIT_B, a->k, key, kv, keys);
@@ -61,6 +64,7 @@ static void pack_unit_keys(const ls_attention *a, size_t kv, const unit_backward
     unit_pack_elements(space->key_elements, row_in(a, a->k, key, kv), a->k.row_stride, keys, a->head_size);
 }
 
+/* Packs a block of queries of a head, with their dO. */
 static void open_unit_queries(const ls_attention *a, size_t head, size_t query, size_t queries, unit_backward *space) {
     size_t d = a->head_size;
     space->query = query;
@@ -71,7 +75,7 @@ static void open_unit_queries(const ls_attention *a, size_t head, size_t query, 
     unit_pack_elements(space->dout_elements, row_in(a, a->dout, query, head), a->dout.row_stride, queries, d);
 }
 
-/* Makes the block of keys that begins with packed key `at` the present one. */
+/* Makes the block of keys that begins with packed key `at` the current one. */
 static void open_unit_keys(unit_backward *space, size_t at) {
     space->key = space->first_key + at;
     space->keys = min_size(LS_ATTENTION_KEYS, space->all_keys - at);
@@ -89,6 +93,7 @@ typedef struct four_queries {
     v16i last; /* the last column that the query sees; −1: none */
 } four_queries;
 
+/* Loads the statistics of the four queries from row r on; rows that do not exist see no key. */
 static four_queries open_four(const ls_attention *a, size_t head, size_t r, const unit_backward *space) {
     float m[4], l[4], dots[4];
     int32_t last[4];
@@ -107,11 +112,13 @@ static four_queries open_four(const ls_attention *a, size_t head, size_t r, cons
 #undef EACH
 }
 
+/* Loads four numbers each of four rows, `stride` apart. */
 LSK_INLINE v16 load_four(const float *x, size_t stride) {
     return (v16){vld1q_f32(x), vld1q_f32(x + stride), vld1q_f32(x + 2 * stride), vld1q_f32(x + 3 * stride)};
 }
 
-/* Panels of columns begin … end−1, which are multiples of four, of the four queries from row r on. */
+/* Computes P and dS of the four queries from row r on, for columns begin … end−1 (multiples of four), and stores them
+ * in three panels. `drop` and `masked` are constants; `masked`: columns that a query does not see become +0. */
 UNIT_TARGET LSK_INLINE void weigh_columns(const unit_backward *space, const four_queries *four, size_t r, size_t begin,
                                           size_t end, float scale, const int drop, const int masked) {
     const float *scores = space->scores + r % UNIT_A * UNIT_STRIDE,
@@ -144,12 +151,14 @@ UNIT_TARGET LSK_INLINE void weigh_columns(const unit_backward *space, const four
     }
 }
 
+/* Runs weigh_columns() without dropout; columns before `full` need no mask. */
 UNIT_TARGET static void weigh_some(const unit_backward *space, const four_queries *four, size_t r, size_t full,
                                    size_t end, float scale) {
     weigh_columns(space, four, r, 0, full, scale, 0, 0);
     weigh_columns(space, four, r, full, end, scale, 0, 1);
 }
 
+/* Runs weigh_columns() with dropout and mask. */
 UNIT_TARGET static void weigh_dropped(const unit_backward *space, const four_queries *four, size_t r, size_t end,
                                       float scale) {
     weigh_columns(space, four, r, 0, end, scale, 1, 1);
@@ -171,6 +180,7 @@ static void weigh_four(const ls_attention *a, size_t head, size_t r, const unit_
     weigh_dropped(space, &four, r, end, a->scale);
 }
 
+/* Computes and packs P and dS of the current blocks, eight queries at a time. */
 static void weigh_unit_blocks(const ls_attention *a, size_t head, const unit_backward *space) {
     size_t along = up(a->head_size, UNIT_K), granules = along / UNIT_K, at = (space->key - space->first_key) * along;
     for (size_t r = 0; r < space->queries; r += UNIT_A) {
@@ -226,18 +236,21 @@ static void store_unit_rows(const ls_attention *a, const unit_backward *space, c
     }
 }
 
+/* Starts dk and dv of all packed keys from +0. */
 static void start_unit_keys(const ls_attention *a, const unit_backward *space) {
     size_t elems = up(space->all_keys, UNIT_B) * up(a->head_size, UNIT_A);
     zero(space->dk, elems);
     zero(space->dv, elems);
 }
 
+/* Stores dk and dv of all packed keys. */
 static void finish_unit_keys(const ls_attention *a, size_t kv, const unit_backward *space) {
     store_unit_rows(a, space, space->dv, a->dv, space->first_key, kv, space->all_keys, 1);
     store_unit_rows(a, space, space->dk, a->dk, space->first_key, kv, space->all_keys, a->scale);
 }
 
-/* Computes a block of queries of one head with all packed keys that it sees. */
+/* Computes a block of queries of one head with all packed keys that it sees. `for_keys`: continues dk and dv;
+ * `for_queries`: computes and stores dq. */
 static void backward_unit_block(const ls_attention *a, size_t head, size_t query, size_t end, unit_backward *space,
                                 int for_keys, int for_queries) {
     open_unit_queries(a, head, query, min_size(LS_ATTENTION_BLOCK, end - query), space);
@@ -250,6 +263,7 @@ static void backward_unit_block(const ls_attention *a, size_t head, size_t query
     if (for_queries) store_unit_rows(a, space, space->dq, a->dq, query, head, space->queries, a->scale);
 }
 
+/* Computes dq of the heads of one kv head, and its dk and dv: ls_attention_kernels.backward. */
 static void lsk_attention_backward_bfmmla(const ls_attention *a, size_t kv, float *scratch) {
     size_t group = a->heads / a->kv_heads;
     unit_backward space = carve_unit_backward(a, 0, a->T, scratch);
@@ -261,6 +275,7 @@ static void lsk_attention_backward_bfmmla(const ls_attention *a, size_t kv, floa
     finish_unit_keys(a, kv, &space);
 }
 
+/* Computes dq of a range of heads and queries: ls_attention_kernels.backward_queries. */
 static void lsk_attention_backward_queries_bfmmla(const ls_attention *a, size_t head_begin, size_t head_end,
                                                   size_t query_begin, size_t query_end, float *scratch) {
     unit_backward space = carve_unit_backward(a, 0, query_end, scratch);
@@ -274,6 +289,7 @@ static void lsk_attention_backward_queries_bfmmla(const ls_attention *a, size_t 
     }
 }
 
+/* Computes dk and dv of a range of keys: ls_attention_kernels.backward_keys. */
 static void lsk_attention_backward_keys_bfmmla(const ls_attention *a, size_t kv, size_t key_begin, size_t key_end,
                                                float *scratch) {
     size_t group = a->heads / a->kv_heads;

@@ -10,8 +10,9 @@
  * Keys that a query does not see have the score −inf and so the weight +0. Granules behind the last key that any query
  * of the panel sees are left out; those that only some queries see add zeros to the sums of the others. */
 
+/* The scratch of a thread. */
 typedef struct unit_forward {
-    size_t keys;
+    size_t keys;              /* that the queries of this call see */
     uint16_t *key_lines;      /* [panel of 12 keys][d/4][12][4] */
     uint16_t *value_elements; /* [tile of 8 elements][key/4][8][4] */
     uint16_t *query_lines;    /* [tile of 8 queries][d/4][8][4] */
@@ -23,8 +24,10 @@ typedef struct unit_forward {
     size_t panel_elems; /* of `weights` */
 } unit_forward;
 
+/* Takes `elems` 16-bit numbers from the scratch. */
 static uint16_t *take_halves(float **scratch, size_t elems) { return (uint16_t *)(void *)take(scratch, elems / 2); }
 
+/* Divides the scratch for queries that see `keys` keys. */
 static unit_forward carve_unit_forward(const ls_attention *a, size_t keys, float *scratch) {
     size_t along = up(a->head_size, UNIT_K), across = up(a->head_size, UNIT_A), whole = up(keys, LANES) + LANES;
     return (unit_forward){.keys = keys,
@@ -47,6 +50,7 @@ static void pack_unit_lines(const ls_attention *a, uint16_t *panels, size_t widt
                         min_size(width, rows - r), a->head_size);
 }
 
+/* Computes the scores of `count` queries from `query` on, without the scale, with all keys that they see. */
 static void score_unit_block(const ls_attention *a, const unit_forward *space, size_t query, size_t count) {
     size_t along = up(a->head_size, UNIT_K), granules = along / UNIT_K;
     for (size_t key = 0; key < query + count; key += UNIT_B)
@@ -55,7 +59,7 @@ static void score_unit_block(const ls_attention *a, const unit_forward *space, s
                       space->scores + r * space->stride + key, space->stride);
 }
 
-/* Returns the maximum of whole v16; NaN wins. */
+/* Returns the maximum of `elems` numbers, whole v16; NaN wins. */
 static float highest_of(const float *x, size_t elems) {
     float32x4_t a = vld1q_f32(x), b = vld1q_f32(x + 4), c = vld1q_f32(x + 8), d = vld1q_f32(x + 12);
     for (size_t i = LANES; i < elems; i += LANES) {
@@ -67,8 +71,8 @@ static float highest_of(const float *x, size_t elems) {
     return v16_hmax((v16){a, b, c, d});
 }
 
-/* Returns exp(x) for x ≤ 0. A NaN that comes in is 0x7FC00000, as every NaN of these sums is, and needs no care: it
- * comes out as the same. */
+/* Returns exp(x) for x ≤ 0, +0 where the result is below 2^−126. A NaN that comes in is 0x7FC00000, as every NaN of
+ * these sums is, and comes out as the same. */
 LSK_INLINE v16 exp_below(v16 x) {
     return v16_select(v16_lt(x, v16_set1(-0x1.5d589ep+6f)), v16_set1(0.0f), lsk_exp_core(x));
 }
@@ -82,7 +86,8 @@ UNIT_TARGET LSK_INLINE void store_granules(uint16_t *to, v16 p) {
     vst1_u16(to + 3 * STEP, unit_round_four(p.q3));
 }
 
-/* Stores exp(scale·score − m) of whole v16 into one line of a panel; returns the lanes of l so far. */
+/* Stores exp(scale·score − m) of `elems` scores, whole v16, into one line of a panel, times `factors` if `drop`;
+ * returns the lanes of l so far, before dropout. */
 UNIT_TARGET LSK_INLINE v16 exponentials_of(uint16_t *line, const float *scores, size_t elems, float scale, float m,
                                            v16 lanes, const float *factors, const int drop) {
     for (size_t i = 0; i < elems; i += LANES) {
@@ -94,8 +99,8 @@ UNIT_TARGET LSK_INLINE v16 exponentials_of(uint16_t *line, const float *scores, 
     return lanes;
 }
 
-/* Stores the weights of the query in row r of the block into its line; returns l. Behind its last key the line goes on
- * with +0 as far as that of the panel's last query does. */
+/* Computes the weights of the query in row r of the block, stores them rounded into its line, and sets *m; returns l.
+ * Behind its last key the line goes on with +0 as far as that of the panel's last query does. */
 UNIT_TARGET static float weigh_unit_row(const ls_attention *a, const unit_forward *space, size_t head, size_t query,
                                         size_t r, float *m) {
     size_t keys = query + r + 1, elems = up(keys, LANES), end = up(query + (r / UNIT_B + 1) * UNIT_B, UNIT_K);
@@ -132,6 +137,7 @@ static void output_unit_panel(const ls_attention *a, const unit_forward *space, 
                     d);
 }
 
+/* Computes o, m and l of `count` queries of one head. */
 static void forward_unit_block(const ls_attention *a, const unit_forward *space, size_t head, size_t query,
                                size_t count) {
     float l[LS_ATTENTION_BLOCK], m[LS_ATTENTION_BLOCK];
@@ -146,6 +152,7 @@ static void forward_unit_block(const ls_attention *a, const unit_forward *space,
     for (size_t r = 0; r < count; r += UNIT_B) output_unit_panel(a, space, head, query, r, count, l);
 }
 
+/* Computes o, m and l of a range of heads and queries, causal only: ls_attention_kernels.forward. */
 static void lsk_attention_forward_bfmmla(const ls_attention *a, size_t head_begin, size_t head_end, size_t query_begin,
                                          size_t query_end, float *scratch) {
     if (query_begin == query_end) return;

@@ -46,7 +46,8 @@ enum { UNIT_K = 4, UNIT_A = 8, UNIT_B = 12, UNIT_TILE = UNIT_A * UNIT_B };
     "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14",     \
     "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31"
 
-/* Computes the sums of a tile, from +0 or, if goes_on, from what they are. */
+/* Computes the 96 sums of a tile over `granules` granules, in the order of the unit's registers; from +0 or, if
+ * goes_on, from what they are. */
 UNIT_TARGET static void unit_sums(size_t granules, const uint16_t *a, const uint16_t *b, int goes_on, float *sums) {
     __asm__ volatile(
         "cbz %w[on], 1f\n\t"
@@ -69,7 +70,7 @@ UNIT_TARGET static void unit_sums(size_t granules, const uint16_t *a, const uint
     ".2d, v" #s5 ".2d\n\tstp q0, q1, [%[out]]\n\tstr q2, [%[out], #32]\n\tadd %[out], %[out], %[ld]\n\t"               \
     "stp q3, q4, [%[out]]\n\tstr q5, [%[out], #32]\n\tadd %[out], %[out], %[ld]\n\t"
 
-/* Computes a tile from +0 to out[8][12], with rows `ld` apart. */
+/* Computes a tile from +0 and stores it as out[8][12], with rows `ld` floats apart. */
 UNIT_TARGET static void unit_rows(size_t granules, const uint16_t *a, const uint16_t *b, float *out, size_t ld) {
     __asm__ volatile(
         MMLA_SUMS(MMLA_ZERO)
@@ -97,27 +98,28 @@ static void unit_untangle(float *rows, size_t stride, const float *sums) {
         }
 }
 
-/* Rounds four numbers each of two lines to bf16, to nearest even; a NaN stays one. For functions with UNIT_TARGET. */
+/* Rounds four numbers each of two lines to bf16, to nearest even; a NaN stays a NaN. For functions with UNIT_TARGET. */
 LSK_INLINE uint16x8_t unit_round(float32x4_t low, float32x4_t high) {
     uint16x8_t out;
     __asm__("bfcvtn %0.4h, %1.4s\n\tbfcvtn2 %0.8h, %2.4s" : "=&w"(out) : "w"(low), "w"(high));
     return out;
 }
 
+/* Rounds four numbers to bf16, to nearest even. */
 LSK_INLINE uint16x4_t unit_round_four(float32x4_t x) {
     uint16x4_t out;
     __asm__("bfcvtn %0.4h, %1.4s" : "=w"(out) : "w"(x));
     return out;
 }
 
-/* Transposes four lines of four numbers each, two lines in a register. */
+/* Transposes four lines of four 16-bit numbers each, two lines in a register, and stores them as one granule. */
 LSK_INLINE void unit_turn(uint16_t *to, uint16x8_t first, uint16x8_t last) {
     uint16x8_t even = vzip1q_u16(first, last), odd = vzip2q_u16(first, last);
     vst1q_u16(to, vzip1q_u16(even, odd));
     vst1q_u16(to + 8, vzip2q_u16(even, odd));
 }
 
-/* Packs one line, four values every `step`; NULL: +0. */
+/* Packs one line of d values, four of them every `step` elements; row NULL: +0. */
 LSK_INLINE void unit_pack_line(uint16_t *to, size_t step, const uint16_t *row, size_t d) {
     size_t i = 0;
     for (; row && i + 2 * UNIT_K <= d; i += 2 * UNIT_K, to += 2 * step) {
@@ -147,7 +149,7 @@ LSK_INLINE uint16x8_t unit_load(const uint16_t *row, size_t i, size_t d) {
     return vld1q_u16(part);
 }
 
-/* Panels of eight, a line for each of the d elements of a row; k is down the rows. */
+/* Packs panels of eight lines, one for each of the d elements of a row; k runs down the rows. */
 static void unit_pack_elements(uint16_t *panels, const uint16_t *x, size_t stride, size_t rows, size_t d) {
     size_t granules = (rows + UNIT_K - 1) / UNIT_K;
     for (size_t g = 0; g < granules; g++) {

@@ -1,8 +1,8 @@
 /* gemm.c: an 8 × 12 micro-kernel with NEON.
  *
- * Accumulators are v8 … v31, row i in v(8+3i) … v(10+3i); v0, v1 hold eight values of A, v2 … v4 and v5 … v7
- * twelve of B for this k and the next. Written in
- * assembly because gcc 12 spills the same code in intrinsics to half its speed. */
+ * Accumulators are v8 … v31, row i in v(8+3i) … v(10+3i); v0, v1 hold eight values of A, v2 … v4 and v5 … v7 twelve of
+ * B for this k and the next. Written in assembly because gcc 12 spills the same code in intrinsics to half its speed.
+ */
 #include "device/cpu/simd/neon.h"
 
 #define LSK_NAME(stem) stem##_neon
@@ -53,6 +53,7 @@ enum { MR = 8, NR = 12 };
 #define LOAD_START(r0, r1, r2) LOAD_ROW(r0, r1, r2, "%[ldstart]")
 
 /* clang-format off */
+/* Computes a tile of 8 × 12 over k from packed fp32 panels, with its epilogue: ls_gemm_kernels.micro. */
 static void lsk_gemm_f32_8x12_neon(size_t k, const void *a, const void *b, const ls_gemm_tile *tile) {
     const ls_gemm_addend *addend = tile->addend;
     size_t addends = (size_t)tile->addends;
@@ -119,17 +120,20 @@ enum { THIN_LINES = 8 };
 #    define LINES_UNROLL _Pragma("GCC unroll 8")
 #endif
 
+/* Loads four values, widened if they are bf16. */
 LSK_INLINE float32x4_t four_of(const char *from, bool is_bf16) {
     if (!is_bf16) return vld1q_f32((const float *)(const void *)from);
     return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16((const uint16_t *)(const void *)from), 16));
 }
 
+/* Loads one value into all lanes, widened if it is bf16. */
 LSK_INLINE float32x4_t one_of(const char *from, bool is_bf16) {
     if (!is_bf16) return vdupq_n_f32(*(const float *)(const void *)from);
     return vreinterpretq_f32_u32(vshll_n_u16(vdup_n_u16(*(const uint16_t *)(const void *)from), 16));
 }
 
-/* Continues the chains of up to four rows with THIN_LINES lines of B; `is_bf16` is a constant. */
+/* Continues the chains of up to four rows with THIN_LINES lines of B along k, `line` bytes apart; `is_bf16` is a
+ * constant. */
 LSK_INLINE void thin_chains(float32x4_t sums[THIN_LINES], size_t k, const float *a, const char *b, size_t line,
                             bool is_bf16) {
     size_t bytes = is_bf16 ? 2 : 4, i = 0;
@@ -151,6 +155,7 @@ LSK_INLINE void thin_chains(float32x4_t sums[THIN_LINES], size_t k, const float 
     }
 }
 
+/* Continues the chains of 1 to 4 rows with eight lines of B stored along k: ls_gemm_kernels.thin_along. */
 static void lsk_gemm_thin_along_neon(size_t k, size_t rows, const float *a, const void *b, ls_dtype dtype, size_t ldb,
                                      float *c, size_t ldc) {
     float32x4_t sums[THIN_LINES];
@@ -169,8 +174,8 @@ static void lsk_gemm_thin_along_neon(size_t k, size_t rows, const float *a, cons
         for (size_t r = 0; r < rows; r++) c[r * ldc + l] = turned[l][r];
 }
 
-/* The panels of a block (64 × 2048 × 4 bytes of A, as much of B) stay in a second cache of 1 MiB; from there the kernel
- * runs as fast as from the first, so the passes are long and C is touched seldom. */
+/* Fills the table. The panels of a block (512 KiB of A, 768 KiB of B) are read from the second cache; from there the
+ * kernel runs as fast as from the first, so the passes are long and C is touched seldom. */
 void ls_gemm_kernels_fill_neon(ls_gemm_kernels *table) {
     *table = (ls_gemm_kernels){.name = "8x12 neon",
                                .micro = lsk_gemm_f32_8x12_neon,

@@ -73,9 +73,10 @@ enum { MR = 8, NR = 12, GRANULE = 4 };
     COLUMN(10, 16, 22, 28, 6)                                                                                          \
     COLUMN(11, 17, 23, 29, 7) COLUMN(12, 18, 24, 30, 4) COLUMN(13, 19, 25, 31, 5)
 
-/* BFCVTN rounds like ls_bf16_from_f32(), but keeps what a NaN carries. */
+/* BFCVTN rounds like ls_bf16_from_f32(), but keeps the payload of a NaN. */
 enum { INFINITY_BITS = 0x7F80, NAN_BITS = 0x7FC0 };
 
+/* Replaces every NaN of a stored bf16 tile by the one NaN. */
 static void one_nan(uint16_t *halves, size_t ld) {
     for (size_t i = 0; i < MR; i++)
         for (size_t j = 0; j < NR; j++) {
@@ -85,6 +86,7 @@ static void one_nan(uint16_t *halves, size_t ld) {
 }
 
 /* clang-format off */
+/* Computes a tile of 8 × 12 over k, whole granules, from packed bf16 panels, with its epilogue: ls_gemm_kernels.micro. */
 static void lsk_gemm_bf16_8x12_bfmmla(size_t k, const void *a, const void *b, const ls_gemm_tile *tile) {
     const ls_gemm_addend *addend = tile->addend;
     size_t addends = (size_t)tile->addends, granules = k / GRANULE;
@@ -148,7 +150,8 @@ static void lsk_gemm_bf16_8x12_bfmmla(size_t k, const void *a, const void *b, co
 
 _Static_assert(sizeof(ls_gemm_addend) == 16 && offsetof(ls_gemm_addend, ld) == 8, "as the assembly reads it");
 
-/* A panel of B (12 × 1024 × 2 bytes) stays in a first cache of 64 KiB, those of a block in a second of 1 MiB. */
+/* Fills the table. Passes are as long as a chunk of K (gemm.c), so that C is touched once; panels are then read from
+ * the second cache. */
 void ls_gemm_kernels_fill_bfmmla(ls_gemm_kernels *table) {
     *table = (ls_gemm_kernels){.name = "8x12 bfmmla",
                                .micro = lsk_gemm_bf16_8x12_bfmmla,

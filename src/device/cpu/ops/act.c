@@ -6,7 +6,7 @@
 #include "device/cpu/ops/token_sums.h"
 
 LS_ASSERT_ARGS(ls_act_call, 6);
-/* Computes forward if there is no dy, else backward. */
+/* Computes elements begin … end−1: forward if the call has no dy, else backward. */
 static void act_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const ls_act_call *c = args;
     ls_cpu_buffer buffer, second;
@@ -22,18 +22,22 @@ static void act_range(const ls_kernels *kernels, const void *args, size_t begin,
     }
 }
 
+/* Computes y, the gradient of x, from dy and x; with a NULL dy forward. LS_ERR_INPUT for types other than fp32 and 16
+ * bits. */
 ls_status ls_cpu_op_act_backward(ls_device *device, const ls_act_call *call) {
     LS_TRY(ls_check_float(ls_act_fn_names[call->fn], call->act));
     return ls_cpu_run(device, call->n, LS_CPU_GRAIN, act_range, call);
 }
 
+/* Computes y = fn(x); ignores dy. */
 ls_status ls_cpu_op_act_forward(ls_device *device, const ls_act_call *call) {
     ls_act_call forward = *call;
     forward.dy = NULL;
     return ls_cpu_op_act_backward(device, &forward);
 }
 
-/* Computes n elements of row r from `column` on, of a 16-bit call. */
+/* Computes n elements of row r from `column` on, of a 16-bit call, in fp32 buffers: forward if there is no dy, else
+ * backward. */
 static void gated_piece(const ls_kernels *kernels, const ls_gated_call *c, size_t r, size_t column, size_t n) {
     ls_cpu_buffer gate, up, dy;
     size_t in = r * c->in_stride + column, din = r * c->din_stride + column;
@@ -69,17 +73,20 @@ static void gated_rows(const ls_kernels *kernels, const void *args, size_t begin
     (c->dy ? kernels->act.gated_backward : kernels->act.gated_forward)(&part);
 }
 
+/* Computes dgate and dup from dy, gate and up; with a NULL dy forward. */
 ls_status ls_cpu_op_gated_backward(ls_device *device, const ls_gated_call *call) {
     LS_TRY(ls_check_float("a gate", call->act));
     return ls_cpu_run(device, call->rows, ls_cpu_row_grain(call->columns), gated_rows, call);
 }
 
+/* Computes y = fn(gate)·up; ignores dy. */
 ls_status ls_cpu_op_gated_forward(ls_device *device, const ls_gated_call *call) {
     ls_gated_call forward = *call;
     forward.dy = NULL;
     return ls_cpu_op_gated_backward(device, &forward);
 }
 
+/* Computes rows begin … end−1 of bias_gelu_forward. */
 static void bias_gelu_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     ls_bias_gelu_call part = *(const ls_bias_gelu_call *)args;
     part.rows = end - begin;
@@ -87,11 +94,13 @@ static void bias_gelu_rows(const ls_kernels *kernels, const void *args, size_t b
     kernels->act.bias_gelu_forward(&part);
 }
 
+/* Computes pre = c + bias and y = gelu(pre), in fp32. */
 ls_status ls_cpu_op_bias_gelu_forward(ls_device *device, const ls_bias_gelu_call *call) {
     return ls_cpu_run(device, call->rows, ls_cpu_row_grain(call->columns), bias_gelu_rows, call);
 }
 
 LS_ASSERT_ARGS(ls_bias_add_call, 8);
+/* Computes rows begin … end−1: adds the bias, or only converts (or copies) if it is NULL. */
 static void bias_add_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const ls_bias_add_call *b = args;
     ls_cpu_buffer buffer;
@@ -110,17 +119,20 @@ static void bias_add_rows(const ls_kernels *kernels, const void *args, size_t be
         }
 }
 
+/* Computes y = c + bias for each row, rounded to the type of y; without a bias a conversion. */
 ls_status ls_cpu_op_bias_add(ls_device *device, const ls_bias_add_call *call) {
     LS_TRY(ls_check_float("a sum with a bias", call->act));
     return ls_cpu_run(device, call->rows, ls_cpu_row_grain(call->columns), bias_add_rows, call);
 }
 
+/* Continues the sum of one token slice over the rows of a tile: a callback of ls_cpu_run_chains(). */
 static void bias_chain(const ls_kernels *kernels, const void *args, float *const to[2], const ls_cpu_tile *tile) {
     (void)args;
     kernels->act.bias_grad(to[0], tile->dy, tile->dy_stride, tile->rows, 0, tile->columns);
 }
 
 LS_ASSERT_ARGS(ls_bias_grad_call, 6);
+/* Computes the gradient of a bias: the sums of dy over tokens, by slices and groups. */
 ls_status ls_cpu_op_bias_grad(ls_device *device, const ls_bias_grad_call *call) {
     LS_TRY(ls_check_float("the gradient of a bias", call->act));
     LS_TRY(ls_token_groups_check(call->groups));

@@ -1,9 +1,9 @@
 /* attention.c: attention of B sequences in one or more parts.
  *
- * A unit is a kv head of a sequence with its query heads. Units of all sequences and parts share one parallel loop, so
- * that parts cost no barriers. A task is a whole unit, which packs its keys once and, in backward, makes its weights
- * once; the last units, where whole ones would leave threads without work, are cut into blocks of queries (or keys) of
- * one head:
+ * A unit here is a key/value head of a sequence with its query heads. Units of all sequences and parts share one
+ * parallel loop, so that parts cost no barriers. A task is a whole unit, which packs its keys once and, in backward,
+ * makes its weights once; the last units, where whole ones would leave threads without work, are cut into blocks of
+ * queries (or keys) of one head:
  *
  *     forward    whole units | blocks of queries
  *     backward   whole units | blocks of keys, for dk and dv | blocks of queries, for dq
@@ -34,16 +34,18 @@ typedef struct head_place {
 
 static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 
+/* Returns the scratch of a thread. */
 static float *scratch_of(const attention_job *job, int thread) {
     return job->scratch + (size_t)thread * job->scratch_elems;
 }
 
-/* Return a tensor `rows` rows further; a tensor of the other pass may be absent. */
+/* Returns an input tensor moved by `rows` rows; a NULL tensor, one of the other pass, stays NULL. */
 static ls_attention_in in_at(ls_attention_in x, size_t rows, ls_dtype act) {
     if (x.at) x.at = (const char *)x.at + rows * x.row_stride * ls_dtype_bytes(act);
     return x;
 }
 
+/* Returns an output tensor moved by `rows` rows; NULL stays NULL. */
 static ls_attention_out out_at(ls_attention_out x, size_t rows, ls_dtype act) {
     if (x.at) x.at = (char *)x.at + rows * x.row_stride * ls_dtype_bytes(act);
     return x;
@@ -68,13 +70,14 @@ static ls_attention sequence_of(const ls_attention_call *call, size_t part, size
     return a;
 }
 
-/* Return query head `at`, and unit `at`, counted by sequence, then part, then head. */
+/* Returns query head number `at` of all sequences; heads are counted by sequence, then part, then head. */
 static head_place head_at(const attention_job *job, size_t at) {
     size_t b = at / job->heads, head = at % job->heads, part = 0;
     while (head >= job->call->parts[part].heads) head -= job->call->parts[part++].heads;
     return (head_place){sequence_of(job->call, part, b), head};
 }
 
+/* Returns the key/value head of unit `at`, counted by sequence, then part, then head. */
 static head_place unit_at(const attention_job *job, size_t at) {
     size_t b = at / job->kv_heads, head = at % job->kv_heads, part = 0;
     while (head >= job->call->parts[part].kv_heads) head -= job->call->parts[part++].kv_heads;
@@ -97,6 +100,7 @@ typedef struct block_range {
     size_t begin, end;
 } block_range;
 
+/* Returns the positions of a block; the last one may be shorter. */
 static block_range range_of(const ls_attention *a, size_t first, size_t block) {
     size_t begin = first + block * LS_ATTENTION_BLOCK;
     return (block_range){begin, begin + min_size(LS_ATTENTION_BLOCK, a->T - begin)};
@@ -118,6 +122,7 @@ static void forward_task(void *ctx, size_t task, int thread) {
     job->kernels->forward(&h.a, h.head, h.head + 1, queries.begin, queries.end, scratch);
 }
 
+/* Task: computes dots of one block of queries, for all heads of one part of one sequence. */
 static void dots_task(void *ctx, size_t task, int thread) {
     (void)thread;
     const attention_job *job = ctx;
@@ -127,6 +132,7 @@ static void dots_task(void *ctx, size_t task, int thread) {
     job->kernels->backward_dots(&a, 0, a.heads, queries.begin, queries.end);
 }
 
+/* Computes dk and dv of one block of keys of a cut unit. */
 static void keys_task(const attention_job *job, size_t task, float *scratch) {
     size_t cut = job->units - job->whole;
     head_place unit = unit_at(job, job->whole + task % cut);
@@ -134,12 +140,14 @@ static void keys_task(const attention_job *job, size_t task, float *scratch) {
     job->kernels->backward_keys(&unit.a, unit.head, keys.begin, keys.end, scratch);
 }
 
+/* Computes dq of one block of queries of one head of a cut unit. */
 static void queries_task(const attention_job *job, size_t task, float *scratch) {
     head_place h = head_at(job, job->cut_heads_begin + task % job->cut_heads);
     block_range queries = range_of(&h.a, 0, job->blocks - 1 - task / job->cut_heads);
     job->kernels->backward_queries(&h.a, h.head, h.head + 1, queries.begin, queries.end, scratch);
 }
 
+/* Task: runs a whole unit, or a block of keys, or a block of queries, in this order of task numbers. */
 static void backward_task(void *ctx, size_t task, int thread) {
     const attention_job *job = ctx;
     float *scratch = scratch_of(job, thread);
@@ -157,7 +165,7 @@ static void backward_task(void *ctx, size_t task, int thread) {
 /* Below this bound sizes do not overflow; no machine has the scratch for more. */
 #define T_MAX ((size_t)1 << 40)
 
-/* Allocates the scratch of all threads, for the part that needs most. */
+/* Sets the scratch of all threads, for the part that needs most. LS_ERR_RESOURCE if memory is short. */
 static ls_status open_scratch(ls_cpu_device *cpu, const ls_attention_call *call, attention_job *job) {
     size_t threads = (size_t)ls_pool_threads(cpu->pool), bytes = 0, T = call->parts[0].T;
     if (T > T_MAX)
@@ -174,8 +182,10 @@ static ls_status open_scratch(ls_cpu_device *cpu, const ls_attention_call *call,
     return LS_OK;
 }
 
-/* Sets *out to the kernels of the call's type and unit; those of x86-64's units are chains. LS_ERR_INPUT for another
- * type, and for BFMMLA on a CPU without it or with a mask that is not causal. */
+/* Sets *out to the kernels for the call's type and matrix unit. The units of x86-64 have no attention of their own:
+ * they use the kernels of chains. LS_ERR_INPUT for another type, and for BFMMLA on a CPU without it or with a sliding
+ * window.
+ */
 static ls_status choose_kernels(const ls_kernels *kernels, const ls_attention *a, const ls_attention_kernels **out) {
     if (a->act != LS_F32 && a->act != LS_BF16 && a->act != LS_F16)
         return ls_fail(LS_ERR_INPUT, "attention on tensors of type %d: must be fp32, bf16 or fp16", (int)a->act);
@@ -191,6 +201,7 @@ static ls_status choose_kernels(const ls_kernels *kernels, const ls_attention *a
     return LS_OK;
 }
 
+/* Checks the call, chooses kernels, counts heads and blocks, and allocates scratch; not yet which units are cut. */
 static ls_status open_job(ls_cpu_device *cpu, const ls_attention_call *call, attention_job *job) {
     assert(call->nparts >= 1);
     const ls_attention *first = &call->parts[0];
@@ -209,7 +220,7 @@ static ls_status open_job(ls_cpu_device *cpu, const ls_attention_call *call, att
     return open_scratch(cpu, call, job);
 }
 
-/* Sets which units are whole; the heads of the others are cut into blocks. */
+/* Makes the first `whole` units whole tasks; the heads of the others are cut into blocks. */
 static void cut_units(attention_job *job, size_t whole) {
     job->whole = whole;
     job->cut_heads_begin = whole < job->units ? first_head_of(job, whole) : job->call->B * job->heads;
@@ -228,6 +239,7 @@ static size_t backward_whole(size_t units, size_t threads) {
     return rest * 7 >= threads * 5 ? units : units - rest;
 }
 
+/* Computes o, m and l of all sequences, parts and heads. */
 ls_status ls_cpu_op_attention_forward(ls_device *device, const ls_attention_call *call) {
     ls_cpu_device *cpu = ls_cpu_enter(device);
     attention_job job;
@@ -237,6 +249,7 @@ ls_status ls_cpu_op_attention_forward(ls_device *device, const ls_attention_call
     return LS_OK;
 }
 
+/* Computes dots, then dq, dk and dv, of all sequences, parts and heads. first_query must be 0. */
 ls_status ls_cpu_op_attention_backward(ls_device *device, const ls_attention_call *call) {
     assert(call->parts[0].first_query == 0);
     ls_cpu_device *cpu = ls_cpu_enter(device);

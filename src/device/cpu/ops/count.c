@@ -26,12 +26,16 @@ typedef struct count_args {
     count_limits limits;
 } count_args;
 
+/* Adds to a total that several threads share. */
 static void add(int64_t *sum, int64_t more) {
     atomic_fetch_add_explicit((_Atomic int64_t *)sum, more, memory_order_relaxed);
 }
 
+/* Returns the bit pattern without the sign, which orders numbers by size; infinity and NaN are INFINITY_BITS or
+ * more. */
 static int32_t magnitude(float x) { return (int32_t)(ls_f32_bits(x) & 0x7FFFFFFFu); }
 
+/* Counts elements begin … end−1, and adds the counts to call->out. */
 static void count_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     (void)kernels;
     const count_args *a = args;
@@ -51,12 +55,14 @@ static void count_range(const ls_kernels *kernels, const void *args, size_t begi
         if (counts[i]) add(&a->call->out[i], counts[i]);
 }
 
+/* Adds the counts of ls_count for all elements to out[LS_COUNTS]. */
 ls_status ls_cpu_op_count(ls_device *device, const ls_count_call *call) {
     LS_TRY(ls_check_float("counts", call->type));
     count_args args = {call, limits_of(call->type)};
     return ls_cpu_run(device, call->n, LS_CPU_GRAIN, count_range, &args);
 }
 
+/* Computes elements begin … end−1 of the difference, and adds the lost updates to *lost. */
 static void difference_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     (void)kernels;
     const ls_difference_call *c = args;
@@ -71,10 +77,12 @@ static void difference_range(const ls_kernels *kernels, const void *args, size_t
     if (lost) add(c->lost, lost);
 }
 
+/* Replaces `before` by after − before, and counts updates that changed nothing. */
 ls_status ls_cpu_op_difference(ls_device *device, const ls_difference_call *call) {
     return ls_cpu_run(device, call->n, LS_CPU_GRAIN, difference_range, call);
 }
 
+/* Returns whether element i is infinite or NaN. */
 static bool is_bad(const ls_find_bad_call *a, size_t i) {
     if (a->dtype == LS_F32) return magnitude(((const float *)a->x)[i]) >= INFINITY_BITS;
     return (((const uint16_t *)a->x)[i] & 0x7FFF) >= (a->dtype == LS_BF16 ? 0x7F80 : 0x7C00);
@@ -97,6 +105,7 @@ static bool any_bad(const ls_find_bad_call *a, size_t begin, size_t end) {
     return most >= (a->dtype == LS_BF16 ? 0x7F80 : 0x7C00);
 }
 
+/* Lowers *index to the first bad element of begin … end−1; skips what lies behind one that is already found. */
 static void find_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     (void)kernels;
     const ls_find_bad_call *c = args;
@@ -108,6 +117,7 @@ static void find_range(const ls_kernels *kernels, const void *args, size_t begin
     while (here < first && !atomic_compare_exchange_weak(index, &first, here)) continue;
 }
 
+/* Sets *index to the number of the first element that is not finite; LS_ALL_FINITE if there is none. */
 ls_status ls_cpu_op_find_bad(ls_device *device, const ls_find_bad_call *call) {
     LS_TRY(ls_check_float("a search", call->dtype));
     *call->index = LS_ALL_FINITE;
@@ -121,6 +131,7 @@ typedef struct hash_args {
     ls_hash128 *pieces;
 } hash_args;
 
+/* Hashes pieces begin … end−1 of 256 KiB. */
 static void hash_pieces(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     (void)kernels;
     const hash_args *a = args;
@@ -130,6 +141,7 @@ static void hash_pieces(const ls_kernels *kernels, const void *args, size_t begi
     }
 }
 
+/* Computes the hash of the hashes of all pieces of 256 KiB, so that threads can share the work. */
 ls_status ls_cpu_op_hash(ls_device *device, const ls_hash_call *call) {
     ls_cpu_device *cpu = ls_cpu_enter(device);
     size_t pieces = (call->bytes + PIECE_BYTES - 1) / PIECE_BYTES;
@@ -140,6 +152,7 @@ ls_status ls_cpu_op_hash(ls_device *device, const ls_hash_call *call) {
     return LS_OK;
 }
 
+/* Hashes blocks begin … end−1 of LS_SQUARE_BLOCK elements, widened to fp32. */
 static void hash_block_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const ls_hash_blocks_call *c = args;
     float wide[LS_SQUARE_BLOCK];
@@ -149,6 +162,7 @@ static void hash_block_range(const ls_kernels *kernels, const void *args, size_t
     }
 }
 
+/* Computes one hash for each block of LS_SQUARE_BLOCK elements, as ls_hash_f32(). */
 ls_status ls_cpu_op_hash_blocks(ls_device *device, const ls_hash_blocks_call *call) {
     LS_TRY(ls_check_float("a hash", call->dtype));
     size_t blocks = (call->n + LS_SQUARE_BLOCK - 1) / LS_SQUARE_BLOCK;

@@ -28,12 +28,13 @@ static void drop_neighbours(const ls_kernels *kernels, const ls_dropout_call *c,
     kernels->dropout.dropout_add(&part);
 }
 
-/* Returns where the rows end that follow row r in the batch without a gap; at most `end`. */
+/* Returns the end of the run of rows from r on that are consecutive in the batch; at most `end`. */
 static size_t neighbours_end(const ls_drop *drop, size_t r, size_t end) {
     size_t sequence = drop->gap ? (r / drop->together + 1) * drop->together : end;
     return sequence < end ? sequence : end;
 }
 
+/* Computes rows begin … end−1: fp32 tensors in place, run by run of rows without a gap; 16-bit ones in pieces. */
 static void dropout_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const ls_dropout_call *c = args;
     bool wide = c->x_dtype == LS_F32 && c->y_dtype == LS_F32;
@@ -46,6 +47,7 @@ static void dropout_rows(const ls_kernels *kernels, const void *args, size_t beg
             dropout_piece(kernels, c, r, i, c->columns - i < LS_CPU_STAGING ? c->columns - i : LS_CPU_STAGING);
 }
 
+/* Computes y = residual + dropout(x); backward is the same call without a residual, from dy to dx. */
 ls_status ls_cpu_op_dropout_add(ls_device *device, const ls_dropout_call *call) {
     LS_TRY(ls_check_float("dropout", call->x_dtype));
     LS_TRY(ls_check_float("dropout", call->y_dtype));

@@ -21,6 +21,7 @@ static void embed_half_rows(const ls_kernels *kernels, const ls_embed_call *e, s
     }
 }
 
+/* Embeds rows begin … end−1; rows of ids outside the table are left as they are. */
 static void embed_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const ls_embed_call *e = args;
     if (e->token_dtype != LS_F32) {
@@ -37,6 +38,7 @@ static void embed_rows(const ls_kernels *kernels, const void *args, size_t begin
     kernels->embed.forward(&part);
 }
 
+/* Computes y = token row + position row for each id that this worker's part of the table has. */
 ls_status ls_cpu_op_embed_forward(ls_device *device, const ls_embed_call *call) {
     assert(!call->position || call->period > 0);
     LS_TRY(ls_check_float("an embedding table", call->token_dtype));
@@ -45,17 +47,19 @@ ls_status ls_cpu_op_embed_forward(ls_device *device, const ls_embed_call *call) 
 
 typedef void (*rope_kernel)(const ls_rope_call *call);
 
+/* A rotation and the kernel for its direction. */
 typedef struct rope_args {
     rope_kernel kernel;
     const ls_rope_call *call;
 } rope_args;
 
-/* Of a 16-bit row: pairs first … first+pairs−1 of some heads. In the buffer a head is its `pairs` first numbers, then
- * those that they are paired with: a head of 2·pairs elements. */
+/* A part of a 16-bit row: pairs first … first+pairs−1 of some heads. The buffer has a head of 2·pairs elements: the
+ * first elements of all pairs, then the second ones. */
 typedef struct rope_piece {
     size_t row, head, heads, first, pairs;
 } rope_piece;
 
+/* Widens the elements of a piece into the buffer. */
 static void widen_heads(const ls_kernels *kernels, const ls_rope_call *c, float *buffer, const rope_piece *p) {
     if (2 * p->pairs == c->d && c->x_head_stride == c->d) {
         ls_cpu_widen(kernels, buffer, c->x, c->act, p->row * c->x_row_stride + p->head * c->d, p->heads * c->d);
@@ -69,6 +73,7 @@ static void widen_heads(const ls_kernels *kernels, const ls_rope_call *c, float 
     }
 }
 
+/* Rounds the elements of a piece from the buffer to y. */
 static void narrow_heads(const ls_kernels *kernels, const ls_rope_call *c, const float *buffer, const rope_piece *p) {
     if (2 * p->pairs == c->d && c->y_head_stride == c->d) {
         ls_cpu_narrow(kernels, c->y, c->act, p->row * c->y_row_stride + p->head * c->d, buffer, p->heads * c->d);
@@ -82,6 +87,7 @@ static void narrow_heads(const ls_kernels *kernels, const ls_rope_call *c, const
     }
 }
 
+/* Rotates a piece of a 16-bit row in an fp32 buffer. */
 static void rotate_piece(const ls_kernels *kernels, const rope_args *a, const rope_piece *p) {
     const ls_rope_call *c = a->call;
     ls_cpu_buffer buffer;
@@ -101,6 +107,7 @@ static void rotate_piece(const ls_kernels *kernels, const rope_args *a, const ro
     narrow_heads(kernels, c, buffer.at, p);
 }
 
+/* Rotates a 16-bit row, in pieces of as many heads, or pairs of a head, as the buffer holds. */
 static void rotate_half_row(const ls_kernels *kernels, const rope_args *a, size_t row) {
     const ls_rope_call *c = a->call;
     size_t half = c->d / 2, most = half < LS_CPU_STAGING / 2 ? half : LS_CPU_STAGING / 2;
@@ -114,6 +121,7 @@ static void rotate_half_row(const ls_kernels *kernels, const rope_args *a, size_
         }
 }
 
+/* Rotates rows begin … end−1. */
 static void rope_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const rope_args *a = args;
     if (a->call->act != LS_F32) {
@@ -127,6 +135,7 @@ static void rope_rows(const ls_kernels *kernels, const void *args, size_t begin,
     a->kernel(&part);
 }
 
+/* Runs the rotary embedding forward, or its gradient (the rotation back), over all rows. */
 static ls_status rotate(ls_device *device, const ls_rope_call *call, bool back) {
     assert(call->period > 0 && call->d % 2 == 0);
     LS_TRY(ls_check_float("a rotation", call->act));
@@ -135,6 +144,8 @@ static ls_status rotate(ls_device *device, const ls_rope_call *call, bool back) 
     return ls_cpu_run(device, call->rows, ls_cpu_row_grain(call->heads * call->d), rope_rows, &args);
 }
 
+/* Rotates each pair of elements of x by the angle of its row's position, to y. */
 ls_status ls_cpu_op_rope_forward(ls_device *device, const ls_rope_call *call) { return rotate(device, call, false); }
 
+/* Rotates back: from the gradient of rotated values (x) to that of the values before (y). */
 ls_status ls_cpu_op_rope_backward(ls_device *device, const ls_rope_call *call) { return rotate(device, call, true); }

@@ -17,11 +17,13 @@
 /* A stable radix sort, from the lowest digit. */
 enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
 
+/* Returns the digit of a row's id, counted from the table's first id. */
 static size_t digit_of(const ls_embed_tokens *tokens, size_t row, int shift) {
     uint32_t place = (uint32_t)tokens->ids[row] - (uint32_t)tokens->id_begin;
     return place >> shift & (DIGITS - 1);
 }
 
+/* Sorts n row numbers by one digit of their ids, stable; one pass of the radix sort. */
 static void sort_by_digit(const ls_embed_tokens *tokens, size_t *to, const size_t *from, size_t n, int shift) {
     size_t starts[DIGITS + 1] = {0};
     for (size_t i = 0; i < n; i++) starts[digit_of(tokens, from[i], shift) + 1]++;
@@ -50,18 +52,19 @@ static size_t order_tokens(const ls_embed_tokens *tokens, size_t *rows, size_t *
 
 enum { COLUMNS_MIN = 256, COLUMNS_MAX = 2048, STRETCHES_PER_THREAD = 8 };
 
+/* The gradient of a token table, in tasks of a stretch of the order and a piece of the columns. */
 typedef struct token_job {
     const ls_kernels *kernels;
     const ls_token_grad_call *call;
     const ls_embed_tokens *tokens; /* and groups: those of the call */
     const ls_token_groups *groups;
-    const size_t *order;
-    size_t count, stretch, piece, pieces; /* rows in order, rows of a stretch; columns of a piece, their number */
+    const size_t *order;                  /* row numbers sorted by id */
+    size_t count, stretch, piece, pieces; /* rows in `order`, rows of a stretch; columns of a piece, their number */
     float *scratch;
     size_t scratch_elems; /* of each thread */
 } token_job;
 
-/* Columns first, columns … of what one thread works on. */
+/* The columns that a task works on; dy points to the first of them in row 0. */
 typedef struct token_piece {
     const token_job *job;
     const float *dy;
@@ -74,7 +77,8 @@ static void sum_rows(const token_piece *p, const size_t *rows, size_t count, flo
     p->job->kernels->embed.row_sums(out, p->dy, p->job->call->dy_stride, rows + 1, count - 1, p->columns);
 }
 
-/* Computes the tree over groups first … first+groups−1 for one id. Subtrees without the id are skipped. */
+/* Computes the tree over groups first … first+groups−1 for one id, whose rows are rows[0 … count−1]. A subtree without
+ * the id adds nothing, so its sibling stands alone. */
 static void sum_groups(const token_piece *p, const size_t *rows, size_t count, int first, int groups, float *out,
                        float *scratch) {
     const ls_token_groups *g = p->job->groups;
@@ -94,6 +98,8 @@ static void sum_groups(const token_piece *p, const size_t *rows, size_t count, i
     sum_rows(p, rows, count, out);
 }
 
+/* Adds the gradient of one id to its row of the table: continues the chain if the call accumulates, else to = sum +
+ * to. */
 static void add_id(const token_piece *p, const size_t *rows, size_t count, float *to, float *scratch) {
     const token_job *job = p->job;
     if (job->groups->accumulate || count == 1) {
@@ -104,6 +110,7 @@ static void add_id(const token_piece *p, const size_t *rows, size_t count, float
     job->kernels->add.add_f32(to, scratch, to, p->columns);
 }
 
+/* Task: computes the rows of all ids that begin in its stretch, in its piece of the columns. */
 static void token_task(void *ctx, size_t task, int thread) {
     const token_job *job = ctx;
     const int32_t *ids = job->tokens->ids;
@@ -123,8 +130,10 @@ static void token_task(void *ctx, size_t task, int thread) {
     }
 }
 
+/* Returns n / by, rounded up. */
 static size_t divide_up(size_t n, size_t by) { return n / by + (n % by != 0); }
 
+/* Chooses the stretches and the pieces of columns, so that every thread has several tasks. */
 static void divide_tokens(token_job *job, size_t threads) {
     size_t C = job->tokens->C, pieces = C / COLUMNS_MIN < threads ? C / COLUMNS_MIN : threads;
     job->piece = divide_up(C, pieces ? pieces : 1);
@@ -134,6 +143,8 @@ static void divide_tokens(token_job *job, size_t threads) {
     job->scratch_elems = job->piece * (1 + ls_cpu_sum_levels(job->groups->groups));
 }
 
+/* Adds the gradient of the token table to dtoken; see ls_token_grad_call. One thread that accumulates needs no sorting,
+ * and adds row by row. */
 ls_status ls_cpu_op_embed_token_grad(ls_device *device, const ls_token_grad_call *call) {
     const ls_embed_tokens *tokens = call->tokens;
     const ls_token_groups *groups = call->groups;
@@ -169,11 +180,14 @@ typedef struct position_job {
     size_t scratch_elems; /* of each thread */
 } position_job;
 
+/* Positions begin … begin+rows−1, those of a task. */
 typedef struct position_piece {
     const position_job *job;
     size_t begin, rows;
 } position_piece;
 
+/* Sums dy of one group for the positions of a piece: from −0, or continuing what `out` holds. A callback of
+ * ls_cpu_sum_groups(). */
 static void position_leaf(const void *ctx, int group, float *out) {
     const position_piece *p = ctx;
     const ls_position_grad_call *c = p->job->call;
@@ -186,6 +200,7 @@ static void position_leaf(const void *ctx, int group, float *out) {
                                              p->rows, p->rows, C, 0, C);
 }
 
+/* Task: sums some positions over all groups, straight into dposition. */
 static void position_task(void *ctx, size_t task, int thread) {
     const position_job *job = ctx;
     const ls_position_grad_call *c = job->call;
@@ -196,6 +211,7 @@ static void position_task(void *ctx, size_t task, int thread) {
                       job->scratch + (size_t)thread * job->scratch_elems);
 }
 
+/* Computes the gradient of the position table, by groups. */
 ls_status ls_cpu_op_embed_position_grad(ls_device *device, const ls_position_grad_call *call) {
     size_t C = call->C;
     LS_TRY(ls_token_groups_check(call->groups));

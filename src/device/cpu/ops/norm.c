@@ -6,6 +6,7 @@
 #include "device/cpu/ops/staging.h"
 #include "device/cpu/ops/token_sums.h"
 
+/* Forward or backward over all rows; `part` computes some rows. */
 typedef struct norm_job {
     const ls_kernels *kernels;
     const ls_norm_call *call;
@@ -22,6 +23,7 @@ static ls_norm_call rows_of(const ls_norm_call *c, size_t row, size_t rows) {
     return part;
 }
 
+/* Runs forward of some rows; `buffer` takes y before it is rounded to 16 bits. */
 static void forward_part(const norm_job *job, float *buffer, size_t row, size_t rows) {
     const ls_norm_call *c = job->call;
     ls_norm_call part = rows_of(c, row, rows);
@@ -54,6 +56,7 @@ static void backward_part(const norm_job *job, float *buffer, size_t row, size_t
         job->kernels->add.add_f32(dx + r * c->dx_stride, dx + r * c->dx_stride, buffer + r * c->C, c->C);
 }
 
+/* Task: runs job->part on its rows, job->together of them at a time. */
 static void rows_task(void *ctx, size_t task, int thread) {
     const norm_job *job = ctx;
     float *buffer = job->scratch ? job->scratch + (size_t)thread * job->together * job->call->C : NULL;
@@ -63,6 +66,7 @@ static void rows_task(void *ctx, size_t task, int thread) {
         job->part(job, buffer, row, end - row < job->together ? end - row : job->together);
 }
 
+/* Sets how many rows go through the buffer of a thread together, and allocates the buffers. */
 static ls_status open_scratch(ls_cpu_device *cpu, norm_job *job) {
     enum { BUFFER_ELEMS = 6144, ROWS_MULTIPLE = 4 };
     size_t C = job->call->C, together = C ? BUFFER_ELEMS / C : 0;
@@ -75,6 +79,7 @@ static ls_status open_scratch(ls_cpu_device *cpu, norm_job *job) {
     return LS_OK;
 }
 
+/* Runs forward or backward over all rows on all threads. */
 static ls_status run_rows(ls_device *device, const ls_norm_call *call, bool backward) {
     LS_TRY(ls_check_float("a norm", call->act));
     ls_cpu_device *cpu = ls_cpu_enter(device);
@@ -85,7 +90,7 @@ static ls_status run_rows(ls_device *device, const ls_norm_call *call, bool back
     return LS_OK;
 }
 
-/* Computes call->sum = x + branch, and makes it the x of the call. */
+/* Computes call->sum = x + dropout(branch), and makes it the x of the call. */
 static ls_status add_branch(ls_device *device, ls_norm_call *call) {
     size_t C = call->C;
     const float *x = call->x;
@@ -97,19 +102,21 @@ static ls_status add_branch(ls_device *device, ls_norm_call *call) {
     return device->ops->add(device, &(ls_add_call){call->sum, x, call->branch, call->act, call->rows * C});
 }
 
-/* Writes dx_copy: dx rounded, after dropout. */
+/* Writes dx_copy: dx rounded to 16 bits, after the dropout of the branch. */
 static ls_status copy_dx(ls_device *device, const ls_norm_call *c) {
     ls_dropout_call dropped = {c->rows, c->C, c->drop, c->dx, LS_F32, c->dx_stride, NULL, 0, c->dx_copy, c->act, c->C};
     if (c->drop.scale != 0) return device->ops->dropout_add(device, &dropped);
     return device->ops->convert(device, &(ls_convert_call){c->dx_copy, c->act, c->dx, LS_F32, c->rows * c->C});
 }
 
+/* Computes y, rstd and mean (layer norm), and sum if there is a branch. */
 ls_status ls_cpu_op_norm_forward(ls_device *device, const ls_norm_call *call) {
     ls_norm_call own = *call;
     if (call->branch) LS_TRY(add_branch(device, &own));
     return run_rows(device, &own, false);
 }
 
+/* Continues dw and db over the rows of a tile: a callback of ls_cpu_run_chains(). */
 static void chain(const ls_kernels *kernels, const void *args, float *const to[2], const ls_cpu_tile *t) {
     ls_norm_call part = rows_of(args, t->row, t->rows);
     part.C = t->columns;
@@ -122,6 +129,7 @@ static void chain(const ls_kernels *kernels, const void *args, float *const to[2
 }
 
 LS_ASSERT_ARGS(ls_norm_call, 28);
+/* Computes dw and db: sums over tokens, by slices and groups. */
 ls_status ls_cpu_op_norm_params(ls_device *device, const ls_norm_call *call) {
     LS_TRY(ls_check_float("a norm", call->act));
     LS_TRY(ls_token_groups_check_rows(call->groups, call->rows));
@@ -136,6 +144,7 @@ ls_status ls_cpu_op_norm_params(ls_device *device, const ls_norm_call *call) {
                                                                     .args = call});
 }
 
+/* Computes dx, and what the flags of the call ask for besides: y again, dx_copy, dw and db, dx_sums. */
 ls_status ls_cpu_op_norm_backward(ls_device *device, const ls_norm_call *call) {
     ls_norm_call own = *call;
     if (call->branch) LS_TRY(add_branch(device, &own));

@@ -6,7 +6,8 @@
 #include "device/cpu/ops/staging.h"
 #include "numerics/state_sum.h"
 
-/* Adds atomically. The sums are integers, so the order of the threads does not matter. */
+/* Adds to a state sum that several threads share. The sums are integers, so the order of the threads does not
+ * matter. */
 static void add_state(ls_hash128 *to, ls_hash128 sum) {
     atomic_fetch_add_explicit((_Atomic uint64_t *)&to->lo, sum.lo, memory_order_relaxed);
     atomic_fetch_add_explicit((_Atomic uint64_t *)&to->hi, sum.hi, memory_order_relaxed);
@@ -33,6 +34,7 @@ static ls_hash128 sum_elems(const ls_kernels *kernels, const ls_update_piece *c,
     return sum_state(kernels, &piece, begin, end);
 }
 
+/* Returns how many tensors of a piece are summed: w and its moments. */
 static int states_of(const ls_update_piece *c) { return 1 + (c->moment[0] != NULL) + (c->moment[1] != NULL); }
 
 /* Returns the recorded sums of the block of element `at` of the piece. */
@@ -40,6 +42,7 @@ static uint64_t *block_sums(const ls_update_piece *c, size_t at) {
     return c->check.sums + (c->first + at) / LS_CHECK_BLOCK * LS_STATE_TENSORS;
 }
 
+/* Returns x, limited to low … high. */
 static size_t clamp(size_t x, size_t low, size_t high) { return x < low ? low : x > high ? high : x; }
 
 /* Adds the present values of elements begin … end − 1 to the state sums, and records their block sums. */
@@ -67,7 +70,7 @@ static void sum_copy(const ls_kernels *kernels, const ls_update_piece *c, size_t
     add_state(c->sums.copy, sum_state(kernels, &pairs, begin / 2, end / 2));
 }
 
-/* Raises the damage word to that of this block, if that is larger. */
+/* Reports the block of element `at` as damaged: raises the damage word, which keeps the first damage of all threads. */
 static void note_damage(const ls_update_piece *c, int state, size_t at) {
     _Atomic uint64_t *damage = (_Atomic uint64_t *)c->check.damage;
     const uint64_t word = ls_damage_word(
@@ -89,11 +92,13 @@ static bool check_block(const ls_kernels *kernels, const ls_update_piece *c, siz
     return is_same;
 }
 
+/* Adds elements begin … end−1 of a piece to its state sum. */
 static void state_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const ls_state_piece *c = args;
     add_state(c->out, sum_state(kernels, c, begin, end));
 }
 
+/* Adds the state sum of each piece to its `out`. */
 ls_status ls_cpu_op_state_sums(ls_device *device, const ls_state_sums_call *call) {
     for (int i = 0; i < call->count; i++)
         LS_TRY(ls_cpu_run(device, call->pieces[i].n, LS_CPU_GRAIN, state_range, &call->pieces[i]));
@@ -110,6 +115,7 @@ static void update_elems(const ls_kernels *kernels, const ls_update_piece *c, si
     }
 }
 
+/* Returns whether checksums are wanted, so that the update must go block by block. */
 static bool makes_sums(const ls_update_piece *c) { return c->sums.once || c->sums.rest || c->check.sums; }
 
 /* Updates elements; with sums block by block, so that a block stays in L1. A damaged block is left as it is. */
@@ -128,24 +134,28 @@ static void update_range(const ls_kernels *kernels, const void *args, size_t beg
     }
 }
 
+/* Compares the blocks of elements begin … end−1, and reports those that differ. */
 static void check_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const ls_update_piece *c = args;
     for (size_t i = begin; i < end; i += LS_CHECK_BLOCK)
         (void)check_block(kernels, c, i, clamp(i + LS_CHECK_BLOCK, i, end));
 }
 
+/* Adds elements begin … end−1 to the state sums and writes their block sums, without an update. */
 static void record_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const ls_update_piece *c = args;
     for (size_t i = begin; i < end; i += LS_CHECK_BLOCK) sum_written(kernels, c, i, clamp(i + LS_CHECK_BLOCK, i, end));
 }
 
+/* An update of one piece that is recorded in a journal. */
 typedef struct journal_job {
     const ls_kernels *kernels;
     const ls_update_piece *piece;
     ls_journal *journal;
 } journal_job;
 
-/* Updates the piece's part of a grain of the tensor, block by block, and writes the journal before and after each. */
+/* Task: updates the piece's part of a grain of the tensor block by block, and writes the journal before and after each
+ * block. */
 static void update_grain(void *ctx, size_t task, int thread) {
     const journal_job *job = ctx;
     const ls_update_piece *p = job->piece;
@@ -162,6 +172,7 @@ static void update_grain(void *ctx, size_t task, int thread) {
     }
 }
 
+/* Updates a piece on all threads and records it in the journal, so that another process can finish it. */
 static ls_status update_journaled(ls_device *device, const ls_update_piece *piece, ls_journal *journal) {
     ls_cpu_device *cpu = ls_cpu_enter(device);
     journal_job job = {cpu->kernels, piece, journal};
@@ -173,6 +184,7 @@ static ls_status update_journaled(ls_device *device, const ls_update_piece *piec
 _Static_assert(LS_CPU_GRAIN % LS_CHECK_BLOCK == 0 && (int)LS_JOURNAL_BLOCK == (int)LS_CHECK_BLOCK,
                "threads and the journal take whole blocks");
 
+/* Runs each piece in its mode: updates it (through the journal if there is one), compares its blocks, or sums it. */
 ls_status ls_cpu_op_update(ls_device *device, const ls_update_call *call) {
     ls_journal *journal = ((ls_cpu_device *)(void *)device)->journal;
     LS_TRY(ls_check_update(call));
@@ -191,7 +203,7 @@ ls_status ls_cpu_op_update(ls_device *device, const ls_update_call *call) {
 
 _Static_assert(LS_CPU_GRAIN % LS_SQUARE_BLOCK == 0, "squared norms must be split at block boundaries");
 
-/* Adds the squares of a call with one piece to its words. */
+/* Adds the squares of elements begin … end−1 of the call's only piece to its words. */
 static void square_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     enum { AT_ONCE = 16 };
     const ls_square_sums_call *c = args;
@@ -208,6 +220,7 @@ static void square_range(const ls_kernels *kernels, const void *args, size_t beg
             atomic_fetch_add_explicit((_Atomic int64_t *)&c->words[i], sum.words[i], memory_order_relaxed);
 }
 
+/* Adds the squares of all pieces to the exact sum at call->words; carries are left for the caller to settle. */
 ls_status ls_cpu_op_square_sums(ls_device *device, const ls_square_sums_call *call) {
     for (int i = 0; i < call->count; i++) {
         const ls_square_sums_call one = {call->words, call->pieces + i, 1};
@@ -216,21 +229,25 @@ ls_status ls_cpu_op_square_sums(ls_device *device, const ls_square_sums_call *ca
     return LS_OK;
 }
 
+/* Scales elements begin … end−1. */
 static void scale_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const ls_scale_call *c = args;
     kernels->optim.scale(c->y + begin, c->x + begin, c->factor, end - begin);
 }
 
+/* Computes y = x·factor. */
 ls_status ls_cpu_op_scale(ls_device *device, const ls_scale_call *call) {
     return ls_cpu_run(device, call->n, LS_CPU_GRAIN, scale_range, call);
 }
 
+/* Sets elements begin … end−1. */
 static void set_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     (void)kernels;
     const ls_set_call *c = args;
     for (size_t i = begin; i < end; i++) c->y[i] = c->value;
 }
 
+/* Sets all elements to the value. */
 ls_status ls_cpu_op_set(ls_device *device, const ls_set_call *call) {
     return ls_cpu_run(device, call->n, LS_CPU_GRAIN, set_range, call);
 }

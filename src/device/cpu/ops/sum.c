@@ -5,6 +5,7 @@
 #include "device/cpu/ops/staging.h"
 #include "device/cpu/tree_sum.h"
 
+/* Computes elements begin … end−1 of y = a + b. */
 static void add_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const ls_add_call *c = args;
     ls_cpu_buffer buffer;
@@ -14,6 +15,7 @@ static void add_range(const ls_kernels *kernels, const void *args, size_t begin,
     }
 }
 
+/* Computes y = a + b, where b may have 16 bits. */
 ls_status ls_cpu_op_add(ls_device *device, const ls_add_call *call) {
     LS_TRY(ls_check_float("a sum", call->b_dtype));
     return ls_cpu_run(device, call->n, LS_CPU_GRAIN, add_range, call);
@@ -40,6 +42,7 @@ static void write_program(ls_tree_program *program, int *steps, int leaves) {
     program->length = length;
 }
 
+/* Task: sums a grain of elements by the program. */
 static void tree_task(void *ctx, size_t task, int thread) {
     const tree_job *job = ctx;
     const ls_tree_sum_call *c = job->call;
@@ -51,6 +54,7 @@ static void tree_task(void *ctx, size_t task, int thread) {
     ls_tree_sum_run(&job->program, sources, false, outs, 1, false, left < LS_CPU_GRAIN ? left : LS_CPU_GRAIN);
 }
 
+/* Computes out = the sum of the contributions in the order of the tree. */
 ls_status ls_cpu_op_tree_sum(ls_device *device, const ls_tree_sum_call *call) {
     int leaves = call->leaves;
     LS_TRY(ls_check_leaves(leaves));
@@ -65,6 +69,7 @@ ls_status ls_cpu_op_tree_sum(ls_device *device, const ls_tree_sum_call *call) {
     return LS_OK;
 }
 
+/* Replaces the first row of each piece by the sum of its rows in the order of the tree. */
 ls_status ls_cpu_op_tree_rows(ls_device *device, const ls_tree_rows_call *call) {
     const void *rows[LS_GROUPS_MAX];
     LS_TRY(ls_check_leaves(call->leaves));
@@ -76,6 +81,7 @@ ls_status ls_cpu_op_tree_rows(ls_device *device, const ls_tree_rows_call *call) 
     return LS_OK;
 }
 
+/* Computes the maxima of elements begin … end−1. */
 static void max_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const ls_max_call *c = args;
     float values[LS_WORKERS_MAX];
@@ -85,6 +91,7 @@ static void max_range(const ls_kernels *kernels, const void *args, size_t begin,
     }
 }
 
+/* Computes out = the maximum of all inputs, element by element; a NaN wins. */
 ls_status ls_cpu_op_max(ls_device *device, const ls_max_call *call) {
     if (call->count < 1 || call->count > LS_WORKERS_MAX)
         return ls_fail(LS_ERR_INPUT, "a maximum of %d tensors: must be between 1 and %d", call->count, LS_WORKERS_MAX);

@@ -1,4 +1,5 @@
-/* token_sums.c: trees over groups, and the chains of one-dimensional parameters below them.
+/* token_sums.c: adds up groups as a tree, and computes the gradients of norm weights and biases: chains over the tokens
+ * of a group, below that tree.
  *
  * A thread takes one token slice and a piece of the columns, and goes through all sequences: so slices, not columns,
  * are what is mainly divided, and a thread reads long stretches of whole rows. Its partial sums lie in its scratch:
@@ -33,6 +34,7 @@ void ls_cpu_sum_groups(const ls_cpu_leaves *leaves, int first, int count, float 
     leaves->kernels->add.add_f32(out, out, scratch, leaves->elems);
 }
 
+/* All gradients of a call; a task is one token slice and one piece of the columns. */
 typedef struct chain_job {
     const ls_cpu_chains *chains;
     const ls_kernels *kernels;
@@ -41,13 +43,14 @@ typedef struct chain_job {
     size_t scratch_elems; /* of each thread */
 } chain_job;
 
-/* What one thread adds up at a time: tokens begin … end−1 of every sequence, n columns. */
+/* What a task adds up: tokens begin … end−1 of every sequence, n columns; `chain` and `block` are its scratch. */
 typedef struct chain_task {
     const chain_job *job;
     size_t token_begin, token_end, column, n;
     float *chain, *block;
 } chain_task;
 
+/* Fills with −0, the identity of addition: the sum of nothing. */
 static void fill_negative_zero(float *to, size_t n) {
     for (size_t i = 0; i < n; i++) to[i] = -0.0f;
 }
@@ -90,6 +93,8 @@ static void chain_sequence(const chain_task *t, float *to, size_t sequence, size
     }
 }
 
+/* Computes the sum of one group: its sequences, each by itself from +0, added in order, to what `out` holds if the call
+ * accumulates. A callback of ls_cpu_sum_groups(). */
 static void chain_leaf(const void *ctx, int group, float *out) {
     const chain_task *t = ctx;
     const ls_cpu_chains *c = t->job->chains;
@@ -110,6 +115,7 @@ static size_t token_of(const ls_token_groups *g, size_t i) {
     return g->tokens ? g->tokens[i] : i * g->T / (size_t)g->slices;
 }
 
+/* Task: computes one token slice of the gradients in one piece of the columns. */
 static void chain_run(void *ctx, size_t task, int thread) {
     const chain_job *job = ctx;
     const ls_cpu_chains *c = job->chains;

@@ -1,5 +1,6 @@
 /* exp2.h: 2^x of the special function unit of Hopper GPUs by its formula (docs/reference/elementary.md, "exp2 of a
- * GPU"), in whole numbers, so that any CPU has its bits. */
+ * GPU"), in whole numbers, so that any CPU has its bits. Attention and loss use it if the matrix unit is hgmma
+ * (device/unit.h). Each file that includes it has tables of its own. */
 #ifndef LS_DEVICE_CPU_PORTABLE_EXP2_H
 #define LS_DEVICE_CPU_PORTABLE_EXP2_H
 
@@ -37,6 +38,7 @@ static const struct {
 /* Squares of the 17 bits inside a part, over 2^19: a multiplier that leaves out the columns below. */
 static uint16_t exp2_squares[1 << 17];
 
+/* Fills the table of truncated squares. */
 static void fill_exp2_squares(void) {
     for (uint32_t x = 0; x < 1 << 17; x++) {
         uint64_t sum = 0;
@@ -50,13 +52,14 @@ static void fill_exp2_squares(void) {
     }
 }
 
-/* Prepares the tables; must precede the first unit_exp2(). */
+/* Prepares the tables; must precede the first unit_exp2() of the file. Any thread may call it, any number of times. */
 static inline void prepare_exp2(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, fill_exp2_squares);
 }
 
-/* Returns 2^x with the bits of a GPU's special function unit. */
+/* Returns 2^x with the bits of a GPU's special function unit: +0 below 2^-126, infinity from 2^128 on; a NaN is
+ * returned as it is. */
 static inline float unit_exp2(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);

@@ -10,6 +10,7 @@
 
 enum { MR = 4, NR = 4 };
 
+/* Computes a 4 × 4 tile over k, with its epilogue; inlined into each of the two kernels. */
 static inline __attribute__((always_inline)) void make_tile(size_t k, const void *panel_a, const void *panel_b,
                                                             const ls_gemm_tile *tile) {
     const float *a = panel_a, *b = panel_b;
@@ -28,6 +29,7 @@ static inline __attribute__((always_inline)) void make_tile(size_t k, const void
             tile->out[(size_t)i * tile->ldout + (size_t)j] = tile->bias ? c[i][j] + tile->bias[j] : c[i][j];
 }
 
+/* Computes a tile, for a CPU without FMA, where fmaf() is a call: ls_gemm_kernels.micro. */
 static void lsk_gemm_f32_4x4_portable(size_t k, const void *panel_a, const void *panel_b, const ls_gemm_tile *tile) {
     make_tile(k, panel_a, panel_b, tile);
 }
@@ -45,6 +47,7 @@ void ls_gemm_kernels_fill_plain(ls_gemm_kernels *table) {
 }
 
 #ifdef __x86_64__
+/* Computes a tile with FMA instructions. */
 __attribute__((target("fma"))) static void lsk_gemm_f32_4x4_fma(size_t k, const void *panel_a, const void *panel_b,
                                                                 const ls_gemm_tile *tile) {
     make_tile(k, panel_a, panel_b, tile);

@@ -8,11 +8,15 @@ enum { PACK = 8, LANES = 512, FOLD = 32 }; /* FOLD: lanes that are folded first 
 
 static const float log2_e = 0x1.715476p+0f;
 
+/* Widens a 16-bit logit. */
 static float wide(uint16_t x, ls_dtype type) { return type == LS_BF16 ? ls_bf16_to_f32(x) : ls_f16_to_f32(x); }
+/* Rounds to a 16-bit type, to nearest even. */
 static uint16_t rounded(float x, ls_dtype type) { return type == LS_BF16 ? ls_bf16_from_f32(x) : ls_f16_from_f32(x); }
 
+/* Returns e^(z − m) with the GPU's exp2; shift is −m·log2 e. */
 static float weight(uint16_t z, ls_dtype type, float shift) { return unit_exp2(fmaf(wide(z, type), log2_e, shift)); }
 
+/* Returns the maximum of n logits: −inf for n = 0, NaN if one is NaN, +0 for a zero. */
 static float slice_max(const uint16_t *z, ls_dtype type, size_t n) {
     float m = -INFINITY;
     for (size_t i = 0; i < n; i++) {
@@ -29,6 +33,7 @@ static float folded(float *x, size_t n) {
     return x[0];
 }
 
+/* Returns the sum of up to eight weights, added in pairs; those that are missing are +0. */
 static float pack_sum(const uint16_t *z, ls_dtype type, size_t n, float shift) {
     float p[PACK] = {0};
     for (size_t i = 0; i < n; i++) p[i] = weight(z[i], type, shift);
@@ -45,6 +50,7 @@ static float slice_sum(const uint16_t *z, ls_dtype type, size_t n, float m) {
     return folded(sums, LANES / FOLD);
 }
 
+/* Computes dz of n logits: (p − [i = target])·g, rounded to `type`; target ≥ n: it is in another slice. */
 static void slice_grad(uint16_t *dz, const uint16_t *z, ls_dtype type, size_t n, float m, float l, size_t target,
                        float g) {
     float shift = -(m * log2_e), inverse = 1.0f / l, factor = inverse * g;

@@ -14,7 +14,9 @@
 
 #include "numerics/elementary.h"
 
+/* Returns y, but the one NaN in the lanes of `nan`. */
 LSK_INLINE v16 lsk_quiet(v16 y, v16m nan) { return v16_select(nan, v16_from_bits(v16i_set1(0x7FC00000)), y); }
+/* Returns the sign bits of x. */
 LSK_INLINE v16i lsk_sign(v16 x) { return v16i_and(v16_bits(x), v16i_set1(INT32_MIN)); }
 /* Returns y, which is not negative, with the sign bits of `sign`. */
 LSK_INLINE v16 lsk_with_sign(v16 y, v16i sign) { return v16_from_bits(v16i_xor(v16_bits(y), sign)); }
@@ -40,6 +42,7 @@ LSK_INLINE v16 lsk_exp_core(v16 x) {
     return v16_from_bits(v16i_add(v16_bits(p), v16i_shl(v16_bits(z), 23)));
 }
 
+/* Returns e^x; +0 where the result is below 2^-126. */
 LSK_INLINE v16 v16_exp(v16 x) {
     v16 y = lsk_exp_core(x);
     y = v16_select(v16_lt(x, v16_set1(-0x1.5d589ep+6f)), v16_set1(0.0f), y);
@@ -47,6 +50,7 @@ LSK_INLINE v16 v16_exp(v16 x) {
     return lsk_quiet(y, v16_isnan(x));
 }
 
+/* Returns 1 / (1 + e^-x); +0 where e^x is below 2^-126. */
 LSK_INLINE v16 v16_sigmoid(v16 x) {
     v16 one = v16_set1(1.0f), u = v16_neg(v16_abs(x));
     v16 e = v16_select(v16_lt(u, v16_set1(-0x1.5d589ep+6f)), v16_set1(0.0f), lsk_exp_core(u));
@@ -56,6 +60,7 @@ LSK_INLINE v16 v16_sigmoid(v16 x) {
     return lsk_quiet(y, v16_isnan(x));
 }
 
+/* Returns the hyperbolic tangent; odd, keeps -0. */
 LSK_INLINE v16 v16_tanh(v16 x) {
     v16 u = v16_abs(x), one = v16_set1(1.0f), two = v16_set1(2.0f), most = v16_set1(10.0f);
     u = v16_select(v16_lt(u, most), u, most);
@@ -71,6 +76,7 @@ LSK_INLINE v16 v16_tanh(v16 x) {
     return lsk_quiet(lsk_with_sign(y, lsk_sign(x)), v16_isnan(x));
 }
 
+/* Returns the error function; odd, keeps -0. */
 LSK_INLINE v16 v16_erf(v16 x) {
     v16 u = v16_abs(x), most = v16_set1(4.0f);
     u = v16_select(v16_lt(u, most), u, most);
@@ -97,6 +103,7 @@ LSK_INLINE v16 v16_erf(v16 x) {
 
 /* ---- log and pow ------------------------------------------------------------------------------------------------- */
 
+/* A number m * 2^k. */
 typedef struct lsk_scaled {
     v16 m, k;
 } lsk_scaled;
@@ -111,6 +118,7 @@ LSK_INLINE lsk_scaled lsk_scale(v16 x) {
     return (lsk_scaled){m, v16_sub(v16_from_i32(k), shift)};
 }
 
+/* Returns the natural logarithm; NaN below zero, -inf of either zero. */
 LSK_INLINE v16 v16_log(v16 x) {
     lsk_scaled a = lsk_scale(x);
     v16 f = v16_sub(a.m, v16_set1(1.0f)), s = v16_mul(f, f);
@@ -140,7 +148,8 @@ LSK_INLINE v16 lsk_scale_by(v16 p, v16 n) {
     return v16_mul(p, v16_from_bits(v16i_shl(v16i_add(rest, bias), 23)));
 }
 
-/* Returns x^y for x >= 0; computes in double, because y * log(x) needs more digits than a float has. */
+/* Returns x^y for x >= 0, NaN below zero; x^0 and 1^y are 1, even for NaN. Computes in double, because y * log(x) needs
+ * more digits than a float has. */
 LSK_INLINE v16 v16_pow(v16 x, v16 y) {
     lsk_scaled a = lsk_scale(x);
     v16d m = v16d_widen(a.m), one = v16d_set1(1.0), magic = v16d_set1(0x1.8p52);
@@ -177,7 +186,7 @@ LSK_INLINE v16 v16_pow(v16 x, v16 y) {
 
 /* ---- sin and cos ------------------------------------------------------------------------------------------------- */
 
-/* Replaces the lanes of y whose x is finite and beyond 2^17. */
+/* Replaces the lanes of y whose x is finite and beyond 2^17 by the sine, or cosine, in double. */
 static inline v16 lsk_sin_wide(v16 y, v16 x, int cosine) {
     float in[16], out[16];
     v16_store(in, x);
@@ -190,7 +199,7 @@ static inline v16 lsk_sin_wide(v16 y, v16 x, int cosine) {
     return v16_load(out);
 }
 
-/* Returns the sine of |x| + quarters * pi/2; the caller applies the sign of x. */
+/* Returns the sine of |x| + quarters * pi/2 for |x| up to 2^17; the caller applies the sign of x. */
 LSK_INLINE v16 lsk_sin_core(v16 x, int quarters) {
     v16 u = v16_abs(x), magic = v16_set1(0x1.8p23f);
     v16 z = v16_fma(u, v16_set1(0x1.45f306p-1f), magic), n = v16_sub(z, magic);
@@ -211,12 +220,14 @@ LSK_INLINE v16 lsk_sin_core(v16 x, int quarters) {
     return lsk_with_sign(v16_select(even, sine, c), v16i_shl(v16i_and(quarter, v16i_set1(2)), 30));
 }
 
+/* Returns the sine; odd, keeps -0, NaN of infinities. */
 LSK_INLINE v16 v16_sin(v16 x) {
     v16 y = lsk_with_sign(lsk_sin_core(x, 0), lsk_sign(x));
     if (v16m_any(v16_gt(v16_abs(x), v16_set1(0x1p17f)))) y = lsk_sin_wide(y, x, 0);
     return lsk_quiet(y, v16_isnan(y));
 }
 
+/* Returns the cosine; NaN of infinities. */
 LSK_INLINE v16 v16_cos(v16 x) {
     v16 y = lsk_sin_core(x, 1);
     if (v16m_any(v16_gt(v16_abs(x), v16_set1(0x1p17f)))) y = lsk_sin_wide(y, x, 1);

@@ -1,7 +1,8 @@
 /* portable.h: sixteen lanes in plain C, for any CPU.
  *
- * The simd headers (portable, neon, avx2, avx512) offer one set of names over 16 lanes, the lanes of sum16, and give
- * the same bits; a kernel is written once over them. What the names promise is written here, once:
+ * The simd headers (portable, neon, avx2, avx512) offer one set of names over 16 lanes, the lanes of sum16 (a sum in 16
+ * lanes that are then added in pairs), and give the same bits; the kernels of loops/ are written once over them. What
+ * the names promise is written here, once:
  *
  * - v16 (float), v16i (int32), v16m (mask), v16d (double). add, sub, mul, div, sqrt and fma are IEEE, round to nearest
  *   even. fma(a,b,c) is a*b + c and fnma(a,b,c) is -(a*b) + c, with one rounding.
@@ -58,11 +59,14 @@ typedef struct v16d {
 
 LSK_INLINE v16 v16_set1(float x) { LSK_LANES(v16, x); }
 LSK_INLINE v16 v16_load(const float *from) { LSK_LANES(v16, from[i]); }
+/* Loads n elements; the other lanes are `fill`. */
 LSK_INLINE v16 v16_load_n(const float *from, size_t n, float fill) { LSK_LANES(v16, (size_t)i < n ? from[i] : fill); }
 LSK_INLINE void v16_store(float *to, v16 x) { memcpy(to, x.lane, sizeof x.lane); }
+/* Stores the first n lanes only. */
 LSK_INLINE void v16_store_n(float *to, v16 x, size_t n) {
     for (size_t i = 0; i < n; i++) to[i] = x.lane[i];
 }
+/* Returns lane 0. */
 LSK_INLINE float v16_first(v16 x) { return x.lane[0]; }
 
 /* ---- arithmetic -------------------------------------------------------------------------------------------------- */
@@ -72,23 +76,28 @@ LSK_INLINE v16 v16_sub(v16 a, v16 b) { LSK_LANES(v16, a.lane[i] - b.lane[i]); }
 LSK_INLINE v16 v16_mul(v16 a, v16 b) { LSK_LANES(v16, a.lane[i] * b.lane[i]); }
 LSK_INLINE v16 v16_div(v16 a, v16 b) { LSK_LANES(v16, a.lane[i] / b.lane[i]); }
 LSK_INLINE v16 v16_fma(v16 a, v16 b, v16 c) { LSK_LANES(v16, fmaf(a.lane[i], b.lane[i], c.lane[i])); }
+/* Returns -(a*b) + c, rounded once. */
 LSK_INLINE v16 v16_fnma(v16 a, v16 b, v16 c) { LSK_LANES(v16, fmaf(-a.lane[i], b.lane[i], c.lane[i])); }
 LSK_INLINE v16 v16_sqrt(v16 a) { LSK_LANES(v16, sqrtf(a.lane[i])); }
 LSK_INLINE v16 v16_neg(v16 a) { LSK_LANES(v16, -a.lane[i]); }
 LSK_INLINE v16 v16_abs(v16 a) { LSK_LANES(v16, fabsf(a.lane[i])); }
 
+/* Returns the larger number; NaN wins, as 0x7FC00000, and +0 > -0. */
 static inline float lsk_max(float a, float b) {
     if (a != a || b != b) return ls_f32_from_bits(LS_NAN_BITS);
     if (a == b) return ls_f32_from_bits(ls_f32_bits(a) & ls_f32_bits(b));
     return a > b ? a : b;
 }
+/* Returns the larger of each lane; NaN wins, +0 > -0. */
 LSK_INLINE v16 v16_max(v16 a, v16 b) { LSK_LANES(v16, lsk_max(a.lane[i], b.lane[i])); }
 
+/* Returns the sum of all lanes in the order of sum16: lane j += lane j+8, then +4, +2, +1. */
 LSK_INLINE float v16_sum(v16 x) {
     for (int half = 8; half > 0; half /= 2)
         for (int i = 0; i < half; i++) x.lane[i] += x.lane[i + half];
     return x.lane[0];
 }
+/* Returns the maximum of all lanes; NaN wins. */
 LSK_INLINE float v16_hmax(v16 x) {
     for (int half = 8; half > 0; half /= 2)
         for (int i = 0; i < half; i++) x.lane[i] = lsk_max(x.lane[i], x.lane[i + half]);
@@ -105,15 +114,18 @@ LSK_INLINE v16m v16_isnan(v16 a) { LSK_LANES(v16m, a.lane[i] != a.lane[i] ? UINT
 LSK_INLINE v16m v16m_and(v16m a, v16m b) { LSK_LANES(v16m, a.lane[i] & b.lane[i]); }
 LSK_INLINE v16m v16m_or(v16m a, v16m b) { LSK_LANES(v16m, a.lane[i] | b.lane[i]); }
 LSK_INLINE v16m v16m_not(v16m a) { LSK_LANES(v16m, ~a.lane[i]); }
+/* Returns whether a lane of the mask is set. */
 LSK_INLINE int v16m_any(v16m a) {
     uint32_t any = 0;
     for (int i = 0; i < 16; i++) any |= a.lane[i];
     return any != 0;
 }
+/* Returns `yes` in the lanes of the mask, `no` in the others. */
 LSK_INLINE v16 v16_select(v16m m, v16 yes, v16 no) { LSK_LANES(v16, m.lane[i] != 0 ? yes.lane[i] : no.lane[i]); }
 
 /* ---- integers ---------------------------------------------------------------------------------------------------- */
 
+/* Reinterprets 32 bits as a signed number. */
 static inline int32_t lsk_i32(uint32_t bits) {
     int32_t value;
     memcpy(&value, &bits, sizeof value);
@@ -121,6 +133,7 @@ static inline int32_t lsk_i32(uint32_t bits) {
 }
 
 LSK_INLINE v16i v16i_set1(int32_t x) { LSK_LANES(v16i, x); }
+/* Return the bit patterns of floats, and floats with these bits. */
 LSK_INLINE v16i v16_bits(v16 a) { LSK_LANES(v16i, lsk_i32(ls_f32_bits(a.lane[i]))); }
 LSK_INLINE v16 v16_from_bits(v16i a) { LSK_LANES(v16, ls_f32_from_bits((uint32_t)a.lane[i])); }
 LSK_INLINE v16i v16i_add(v16i a, v16i b) { LSK_LANES(v16i, lsk_i32((uint32_t)a.lane[i] + (uint32_t)b.lane[i])); }
@@ -134,6 +147,7 @@ LSK_INLINE v16i v16i_sar(v16i a, int n) { LSK_LANES(v16i, a.lane[i] >> n); }
 LSK_INLINE v16m v16i_eq(v16i a, v16i b) { LSK_LANES(v16m, a.lane[i] == b.lane[i] ? UINT32_MAX : 0); }
 LSK_INLINE v16m v16i_gt(v16i a, v16i b) { LSK_LANES(v16m, a.lane[i] > b.lane[i] ? UINT32_MAX : 0); }
 LSK_INLINE v16i v16i_select(v16m m, v16i yes, v16i no) { LSK_LANES(v16i, m.lane[i] != 0 ? yes.lane[i] : no.lane[i]); }
+/* Rounds to nearest even; the numbers must fit an int32. */
 LSK_INLINE v16i v16_to_i32(v16 a) { LSK_LANES(v16i, (int32_t)rintf(a.lane[i])); }
 LSK_INLINE v16 v16_from_i32(v16i a) { LSK_LANES(v16, (float)a.lane[i]); }
 
@@ -141,6 +155,7 @@ LSK_INLINE v16i v16i_load(const uint32_t *from) { LSK_LANES(v16i, lsk_i32(from[i
 LSK_INLINE void v16i_store(uint32_t *to, v16i x) {
     for (int i = 0; i < 16; i++) to[i] = (uint32_t)x.lane[i];
 }
+/* Multiplies unsigned numbers: returns the upper 32 bits, *low gets the lower ones. */
 LSK_INLINE v16i v16i_mul_wide(v16i a, v16i b, v16i *low) {
     v16i high;
     for (int i = 0; i < 16; i++) {
@@ -150,6 +165,7 @@ LSK_INLINE v16i v16i_mul_wide(v16i a, v16i b, v16i *low) {
     }
     return high;
 }
+/* Stores 64 numbers, interleaved: a0 b0 c0 d0 a1 b1 c1 d1 and so on. */
 LSK_INLINE void v16i_store_mixed(uint32_t *to, v16i a, v16i b, v16i c, v16i d) {
     for (int i = 0; i < 16; i++) {
         const uint32_t four[4] = {(uint32_t)a.lane[i], (uint32_t)b.lane[i], (uint32_t)c.lane[i], (uint32_t)d.lane[i]};
@@ -159,23 +175,33 @@ LSK_INLINE void v16i_store_mixed(uint32_t *to, v16i a, v16i b, v16i c, v16i d) {
 
 /* ---- 16-bit formats ---------------------------------------------------------------------------------------------- */
 
+/* Loads 16 bf16 numbers as fp32; every NaN becomes the one NaN. */
 LSK_INLINE v16 v16_load_bf16(const uint16_t *from) { LSK_LANES(v16, ls_bf16_to_f32(from[i])); }
+/* Loads n bf16 numbers as fp32; the other lanes are +0. */
 LSK_INLINE v16 v16_load_bf16_n(const uint16_t *from, size_t n) {
     LSK_LANES(v16, (size_t)i < n ? ls_bf16_to_f32(from[i]) : 0.0f);
 }
+/* Stores the first n lanes, rounded to bf16. */
 LSK_INLINE void v16_store_bf16_n(uint16_t *to, v16 x, size_t n) {
     for (size_t i = 0; i < n; i++) to[i] = ls_bf16_from_f32(x.lane[i]);
 }
+/* Stores all lanes, rounded to bf16, to nearest even. */
 LSK_INLINE void v16_store_bf16(uint16_t *to, v16 x) { v16_store_bf16_n(to, x, 16); }
+/* Loads 16 fp16 numbers as fp32; every NaN becomes the one NaN. */
 LSK_INLINE v16 v16_load_f16(const uint16_t *from) { LSK_LANES(v16, ls_f16_to_f32(from[i])); }
+/* Loads n fp16 numbers as fp32; the other lanes are +0. */
 LSK_INLINE v16 v16_load_f16_n(const uint16_t *from, size_t n) {
     LSK_LANES(v16, (size_t)i < n ? ls_f16_to_f32(from[i]) : 0.0f);
 }
+/* Stores the first n lanes, rounded to fp16. */
 LSK_INLINE void v16_store_f16_n(uint16_t *to, v16 x, size_t n) {
     for (size_t i = 0; i < n; i++) to[i] = ls_f16_from_f32(x.lane[i]);
 }
+/* Stores all lanes, rounded to fp16, to nearest even. */
 LSK_INLINE void v16_store_f16(uint16_t *to, v16 x) { v16_store_f16_n(to, x, 16); }
+/* Loads 16 bf16 numbers as fp32; a NaN may keep its payload. */
 LSK_INLINE v16 v16_widen_bf16(const uint16_t *from) { return v16_load_bf16(from); }
+/* Loads 16 fp16 numbers as fp32; a NaN may keep its payload. */
 LSK_INLINE v16 v16_widen_f16(const uint16_t *from) { return v16_load_f16(from); }
 
 /* ---- doubles ----------------------------------------------------------------------------------------------------- */
@@ -188,6 +214,7 @@ LSK_INLINE v16d v16d_sub(v16d a, v16d b) { LSK_LANES(v16d, a.lane[i] - b.lane[i]
 LSK_INLINE v16d v16d_mul(v16d a, v16d b) { LSK_LANES(v16d, a.lane[i] * b.lane[i]); }
 LSK_INLINE v16d v16d_div(v16d a, v16d b) { LSK_LANES(v16d, a.lane[i] / b.lane[i]); }
 LSK_INLINE v16d v16d_fma(v16d a, v16d b, v16d c) { LSK_LANES(v16d, fma(a.lane[i], b.lane[i], c.lane[i])); }
+/* Returns the sum of all lanes: lane j += lane j+8, then +4, +2, +1. */
 LSK_INLINE double v16d_sum(v16d x) {
     for (int half = 8; half > 0; half /= 2)
         for (int i = 0; i < half; i++) x.lane[i] += x.lane[i + half];
