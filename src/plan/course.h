@@ -1,4 +1,5 @@
-/* course.h: the duration of a whole run with and without failures, and how often to save.
+/* course.h: the duration of a whole run with and without failures, and how often to save (`lockstep plan` with
+ * failure rates).
  *
  * A run has W seconds of work and a checkpoint of d seconds after every t of them. The cluster fails every M seconds on
  * average, and training continues r seconds later. A failure costs r and half of t + d, so the run takes
@@ -37,14 +38,15 @@ typedef struct ls_mending {
     double save_share;  /* w */
 } ls_mending;
 
-/* Returns the goodput without (*aside) and with (*whole) retried work; 0: failures are more frequent than recoveries
- * allow. */
+/* Computes the goodput (a share of 1) without the retried work in *aside and with it in *whole; 0: failures are more
+ * frequent than recoveries allow. */
 void ls_mending_goodput(const ls_mending *mending, double mtbf_seconds, double *aside, double *whole);
 
-/* Returns the run with the best interval between checkpoints. r is restart_seconds, d follows from the bytes. */
+/* Returns the run with the best interval between checkpoints. r is restart_seconds, d is the checkpoint's bytes over
+ * the rate. If failures are too frequent to finish, seconds, failures and goodput are 0. */
 ls_course ls_course_of(double work_seconds, double mtbf_seconds, double checkpoint_bytes, double bytes_per_second,
                        double restart_seconds);
-/* Returns the seconds of the same run with a given interval. */
+/* Returns the seconds of the same run with a given interval; 0: it never ends. */
 double ls_course_seconds(const ls_course *course, double interval_seconds, double restart_seconds);
 
 #endif
