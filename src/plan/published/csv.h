@@ -21,6 +21,7 @@ ls_status ls_csv_read(const char *path, ls_csv *out);
 /* Parses a text likewise; `name` is for messages and must outlive *out. */
 ls_status ls_csv_parse(const char *name, const char *text, size_t bytes, ls_csv *out);
 void ls_csv_free(ls_csv *csv);
+/* Returns whether there is a column of that name. */
 bool ls_csv_has(const ls_csv *csv, const char *column);
 /* Returns the field of a row, which belongs to csv; "" if there is no such column. Row 0 has the names. */
 const char *ls_csv_field(const ls_csv *csv, size_t row, const char *column);
