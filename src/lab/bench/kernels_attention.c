@@ -26,8 +26,10 @@ typedef struct size {
     size_t T, heads;
 } size;
 
+/* Returns the tokens and heads that are measured. */
 static size choose_size(bool quick) { return quick ? (size){128, 4} : (size){1024, 12}; }
 
+/* Adds the forward and the backward row of one type. */
 static ls_status list_kind(ls_kbench_rows *rows, int threads, size s, int kind) {
     double pairs = (double)s.T * (double)(s.T + 1) / 2 * (double)s.heads;
     for (int direction = 0; direction < DIRECTIONS; direction++) {

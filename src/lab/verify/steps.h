@@ -70,7 +70,8 @@ ls_status ls_verify_steps(ls_trainer *trainer, void *ctx);
 /* Flips the bit if this worker and the step in progress are those of the fault. Call it between gradients and update.
  * LS_ERR_INPUT if the model has no such tensor. */
 ls_status ls_verify_plant(const ls_verify_fault *fault, ls_trainer *trainer);
-/* Copies a tensor to fetch->values. Collective: all workers call it, and worker 0 writes. */
+/* Copies a whole tensor to fetch->values, in canonical order (as files have it). Collective: all workers call it, and
+ * worker 0 writes. */
 ls_status ls_verify_fetch(ls_trainer *trainer, const ls_verify_tensor *fetch);
 
 /* ---- comparing --------------------------------------------------------------------------------------------------- */
