@@ -27,6 +27,7 @@ typedef struct export_job {
     int shards;
 } export_job;
 
+/* Returns LS_ERR_RESOURCE. */
 static ls_status fail_export_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory to write the model"); }
 
 /* Returns the bytes of tensor i in the file. */

@@ -12,6 +12,7 @@
 #include "interop/weights_file.h"
 #include "model/shape_file.h"
 
+/* Returns LS_ERR_RESOURCE. */
 static ls_status fail_save_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory to write the checkpoint"); }
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */

@@ -54,8 +54,10 @@ static ls_status add_candidate(void *state, const ls_knobs *layout) {
     return LS_OK;
 }
 
+/* Compares two numbers, for qsort(). */
 static int by_number(double a, double b) { return a < b ? -1 : a > b; }
 
+/* Compares the numbers of the enumeration, for qsort(). */
 static int by_order(const candidate *a, const candidate *b) { return a->order < b->order ? -1 : a->order > b->order; }
 
 /* Orders layouts that fit before others, and those by time. */
@@ -124,6 +126,7 @@ static void sort_kept(ls_plan_found *out) {
     }
 }
 
+/* Predicts the layout into *out. */
 static ls_status predict_layout(const candidates *all, const ls_knobs *layout, ls_plan_choice *out) {
     out->layout = *layout;
     return ls_plan_predict(all->task, layout, &out->prediction);

@@ -52,6 +52,7 @@ static ls_status add_to_guard(void *state, const ls_knobs *layout) {
     return LS_OK;
 }
 
+/* Orders layouts by their bound with slow links, for qsort(). */
 static int by_bound(const void *left, const void *right) {
     const guarded *a = left, *b = right;
     return a->bound < b->bound ? -1 : a->bound > b->bound;

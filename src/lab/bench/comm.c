@@ -236,6 +236,7 @@ static ls_status buffer_alloc(ls_world *world, bool is_private, size_t bytes, fl
     return LS_OK;
 }
 
+/* Frees what buffer_alloc() allocated; NULL does nothing. */
 static void buffer_free(ls_world *world, bool is_private, float *memory) {
     if (is_private)
         free(memory);

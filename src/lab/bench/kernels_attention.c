@@ -92,11 +92,13 @@ static ls_status job_open(job *j, const ls_kbench_env *env, const struct kind *k
     return LS_OK;
 }
 
+/* Runs attention forward; an ls_timer_call. */
 static ls_status run_forward(void *ctx) {
     job *j = ctx;
     return ls_cpu_op_attention_forward(&j->device.base, &j->call);
 }
 
+/* Runs attention backward, with the statistics that forward left; an ls_timer_call. */
 static ls_status run_backward(void *ctx) {
     job *j = ctx;
     return ls_cpu_op_attention_backward(&j->device.base, &j->call);

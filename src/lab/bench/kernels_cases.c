@@ -72,9 +72,11 @@ static void run_norm_backward(const ls_kbench_data *d, size_t begin, size_t end,
     d->kernels->norm.backward(&call);
 }
 
+/* Backward pass of a layer norm. */
 static void layer_backward(const ls_kbench_data *d, size_t begin, size_t end) {
     run_norm_backward(d, begin, end, false);
 }
+/* Backward pass of an RMS norm. */
 static void rms_backward(const ls_kbench_data *d, size_t begin, size_t end) { run_norm_backward(d, begin, end, true); }
 
 /* ---- activations, residual, bias --------------------------------------------------------------------------------- */
@@ -85,6 +87,7 @@ UNARY(silu_forward, act.forward[LS_ACT_SILU])
 BACKWARD(silu_backward, act.backward[LS_ACT_SILU])
 SUM(residual, act.residual)
 
+/* The gate of an MLP: SiLU of the gate times up, into a third stream. */
 static void gated_forward(const ls_kbench_data *d, size_t begin, size_t end) {
     size_t C = d->columns;
     d->kernels->act.gated_forward(&(ls_gated_call){.rows = end - begin,
@@ -96,6 +99,7 @@ static void gated_forward(const ls_kbench_data *d, size_t begin, size_t end) {
                                                    .y_stride = C});
 }
 
+/* Its backward pass: gradients of gate and up into two streams. */
 static void gated_backward(const ls_kbench_data *d, size_t begin, size_t end) {
     ls_gated_call call = {.rows = end - begin, .columns = d->columns, .gate = AT(0, begin), .up = AT(1, begin)};
     call.in_stride = call.dy_stride = call.din_stride = d->columns;
@@ -135,11 +139,13 @@ static ls_rope_call rope_call(const ls_kbench_data *d, size_t begin, size_t end)
                           .period = LS_KBENCH_POSITIONS};
 }
 
+/* Rotary embedding of heads of 64 columns, in place. */
 static void rope_forward(const ls_kbench_data *d, size_t begin, size_t end) {
     ls_rope_call call = rope_call(d, begin, end);
     d->kernels->rope.forward(&call);
 }
 
+/* Its backward pass, in place. */
 static void rope_backward(const ls_kbench_data *d, size_t begin, size_t end) {
     ls_rope_call call = rope_call(d, begin, end);
     d->kernels->rope.backward(&call);
@@ -151,6 +157,7 @@ static ls_embed_tokens tokens_of(const ls_kbench_data *d, size_t begin, size_t e
         .ids = d->ids + begin, .id_begin = 0, .id_end = (int32_t)d->vocabulary, .rows = end - begin, .C = d->columns};
 }
 
+/* Token and position embedding: gathers rows of the table by the ids. */
 static void embed_forward(const ls_kbench_data *d, size_t begin, size_t end) {
     ls_embed_tokens tokens = tokens_of(d, begin, end);
     d->kernels->embed.forward(&(ls_embed_call){AT(2, begin), d->columns, S(0), LS_F32, S(1), begin, d->rows, &tokens});
@@ -177,8 +184,10 @@ static void loss_row(const ls_kbench_data *d, size_t begin, size_t end, bool gra
     }
 }
 
+/* Loss and gradient of logits, in place. */
 static void loss_gradient(const ls_kbench_data *d, size_t begin, size_t end) { loss_row(d, begin, end, true); }
 
+/* Loss of logits alone. */
 static void loss_value(const ls_kbench_data *d, size_t begin, size_t end) { loss_row(d, begin, end, false); }
 
 /* ---- optimizers, formats, sums ----------------------------------------------------------------------------------- */

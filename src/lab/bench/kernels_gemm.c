@@ -117,6 +117,7 @@ typedef struct matmul {
     size_t bounds[SLICES + 1];
 } matmul;
 
+/* Frees the operands. */
 static void matmul_close(matmul *p) {
     free(p->a);
     free(p->b);
@@ -151,6 +152,7 @@ static ls_status matmul_open(matmul *p, const ls_kbench_env *env, const ls_kbenc
     return ls_kbench_alloc(ls_gemm_scratch_bytes(&env->kernels->gemm, &p->g), &p->scratch);
 }
 
+/* Runs the matmul once; an ls_timer_call. */
 static ls_status matmul_run(void *ctx) {
     matmul *p = ctx;
     ls_gemm_run(&p->env->kernels->gemm, &p->g, p->env->pool, p->scratch);

@@ -28,10 +28,14 @@ typedef struct sized {
     size_t size;
 } sized;
 
+/* Copies `size` bytes from one array of the GPU to another. */
 static ls_status copy_inside(const sized *s) { return ls_device_copy(s->b->device, s->b->at[1], s->b->at[0], s->size); }
+/* Copies `size` bytes from the host to the GPU. */
 static ls_status copy_in(const sized *s) { return ls_device_copy_in(s->b->device, s->b->at[0], s->b->host, s->size); }
+/* Copies `size` bytes from the GPU to the host. */
 static ls_status copy_out(const sized *s) { return ls_device_copy_out(s->b->device, s->b->host, s->b->at[0], s->size); }
 
+/* Multiplies two square fp32 matrices of side `size`. */
 static ls_status multiply(const sized *s) {
     const ls_probe_gpu_bench *b = s->b;
     ls_gemm g = {.form = LS_GEMM_NT, .m = s->size, .n = s->size, .k = s->size};

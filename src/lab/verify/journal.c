@@ -20,6 +20,7 @@ static ls_hash128 hash_key(const char *model, const char *weights, const char *l
     return ls_hash_combine(parts, sizeof parts / sizeof *parts);
 }
 
+/* Adds a key to those of equal rows. */
 static ls_status remember_key(ls_verify_journal *j, ls_hash128 key) {
     LS_TRY(ls_array_grow(&j->done, j->count, sizeof *j->done, "rows"));
     j->done[j->count++] = key;

@@ -44,6 +44,7 @@ typedef struct ls_ends_time {
     double embed_forward, embed_backward, head_forward, head_backward;
 } ls_ends_time;
 
+/* Returns the seconds of the whole pass. */
 static inline double ls_pass_sum(const ls_pass_time *p) { return p->matmuls + p->attention + p->small + p->tp; }
 
 /* predict.c: Like ls_plan_predict() without simulation: a lower bound of the step's time, and the same memory. The

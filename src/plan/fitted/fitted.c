@@ -60,6 +60,7 @@ static double matmul_share(const double *v, ls_generation generation) {
     }
 }
 
+/* Returns the smaller number. */
 static double at_most(double x, double most) { return x < most ? x : most; }
 
 void ls_fitted_chip(const double *v, ls_chip *chip) {

@@ -65,10 +65,10 @@ typedef struct ls_link {
     bool is_network;        /* InfiniBand: its share is fitted */
 } ls_link;
 
-/* Formats `times` the link's bandwidth in its unit: "400 Gb/s per node", "100 Gb/s per chip", "300 GB/s". */
 typedef struct ls_link_text {
     char text[32];
 } ls_link_text;
+/* Formats `times` the link's bandwidth in its unit: "400 Gb/s per node", "100 Gb/s per chip", "300 GB/s". */
 ls_link_text ls_link_rate_text(const ls_link *link, double times);
 
 /* Equal chips in equal nodes. */

@@ -317,6 +317,7 @@ static json_t *part_to_json(const char *name, const char *source, const member *
     return object;
 }
 
+/* Returns the link as a new object; NULL: out of memory. */
 static json_t *link_to_json(const ls_link *link) {
     return part_to_json(link->name, link->source, link_members, LINK_MEMBERS, link);
 }

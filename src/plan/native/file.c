@@ -26,12 +26,14 @@ const char *ls_native_type_name(int type) { return type_names[type]; }
 
 /* ---- to JSON ----------------------------------------------------------------------------------------------------- */
 
+/* Returns `count` numbers as a list. */
 static json_t *seconds_list(const double *seconds, int count) {
     json_t *list = json_array();
     for (int i = 0; i < count; i++) json_array_append_new(list, json_real(seconds[i]));
     return list;
 }
 
+/* Returns the measured matmuls as rows [form, type, m, n, k, slices, seconds]. */
 static json_t *matmuls_json(const ls_native_rates *r) {
     json_t *list = json_array();
     for (int i = 0; i < r->matmuls; i++) {
@@ -85,6 +87,7 @@ static json_t *passes_json(const ls_native_rates *r) {
     return passes;
 }
 
+/* Returns the measurements of one number of workers; the fitted laws are not written. */
 static json_t *rates_json(const ls_native_rates *r) {
     return json_pack("{s:i, s:i, s:f, s:f, s:o, s:o, s:o, s:o}", "workers", r->workers, "threads", r->threads,
                      "launch_seconds", r->launch_seconds, "copy_bytes_per_second", r->copy_bytes_per_second,
@@ -92,12 +95,14 @@ static json_t *rates_json(const ls_native_rates *r) {
                      "attention_dropout_pair_seconds", dropped_json(r), "passes_seconds", passes_json(r));
 }
 
+/* Returns `count` sizes as a list. */
 static json_t *sizes_list(const size_t *sizes, int count) {
     json_t *list = json_array();
     for (int i = 0; i < count; i++) json_array_append_new(list, json_integer((json_int_t)sizes[i]));
     return list;
 }
 
+/* Returns one measured collective, with its seconds by size. */
 static json_t *link_json(const ls_native_link *l) {
     return json_pack("{s:i, s:i, s:s, s:o}", "workers", l->workers, "group", l->group, "operation", op_names[l->op],
                      "seconds", seconds_list(l->seconds, LS_NATIVE_LINK_SIZES));
@@ -277,6 +282,7 @@ static ls_status read_rates(const json_t *object, int cores, ls_native_rates *ou
     return read_passes(object, out);
 }
 
+/* Reads one measured collective. */
 static ls_status read_link(const json_t *object, ls_native_link *out) {
     int op;
     if (!json_is_object(object)) return ls_fail(LS_ERR_INPUT, "links: must be a list of objects");
@@ -287,6 +293,7 @@ static ls_status read_link(const json_t *object, ls_native_link *out) {
     return read_seconds(json_object_get(object, "seconds"), "seconds", LS_NATIVE_LINK_SIZES, out->seconds);
 }
 
+/* Reads a text, cut off to the room. */
 static ls_status read_text(const json_t *object, const char *key, char *out, size_t room) {
     const char *text;
     LS_TRY(ls_json_get_text(object, key, &text));
@@ -329,6 +336,7 @@ static ls_status read_sizes(const json_t *object, const char *key, int count, si
     return LS_OK;
 }
 
+/* Reads the sizes and the collectives of workers on GPUs; there may be none. */
 static ls_status read_gpu_links(const json_t *object, ls_native_gpu *out) {
     json_t *links;
     LS_TRY(ls_json_get_array(object, "links", &links));
@@ -379,6 +387,7 @@ static ls_status read_gpu(const json_t *object, ls_native_gpu *out) {
     return status == LS_OK ? LS_OK : ls_fail_at(status, "gpu: ");
 }
 
+/* Reads all members of `measured`. */
 static ls_status read_machine(const json_t *object, ls_native_machine *out) {
     LS_TRY(read_text(object, "version", out->version, sizeof out->version));
     LS_TRY(read_text(object, "cpu", out->cpu, sizeof out->cpu));

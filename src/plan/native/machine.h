@@ -164,6 +164,7 @@ typedef struct ls_native_machine {
 /* Sizes that are measured on CPUs: bytes of whole vectors, columns of a head, tokens of a sequence. */
 extern const size_t ls_native_link_bytes[LS_NATIVE_LINK_SIZES];
 extern const size_t ls_native_heads[LS_NATIVE_HEADS], ls_native_lengths[LS_NATIVE_LENGTHS];
+/* Returns "all-reduce" and so on, as in the file. */
 const char *ls_native_op_name(ls_native_op op);
 /* Returns "fp32", "bf16", "bf16/amx", … */
 const char *ls_native_type_name(int type);

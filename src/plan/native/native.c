@@ -275,6 +275,7 @@ out:
     return status;
 }
 
+/* Frees what price_actions() allocated. */
 static void free_price(stage_price *price) {
     free(price->work);
     free(price->grads.made);

@@ -95,9 +95,11 @@ static ls_status price_attention(ls_device *device, const ls_attention_call *cal
     return LS_OK;
 }
 
+/* Prices attention forward. */
 static ls_status price_attention_forward(ls_device *d, const ls_attention_call *call) {
     return price_attention(d, call, false);
 }
+/* Prices attention backward. */
 static ls_status price_attention_backward(ls_device *d, const ls_attention_call *call) {
     return price_attention(d, call, true);
 }
@@ -182,9 +184,11 @@ static ls_status gate(ls_device *d, const ls_gated_call *c, ls_native_pass silu,
     return pass(d, LS_PRICE_PASSES, is_gelu ? gelu : silu, c->act, c->rows, c->columns);
 }
 
+/* Prices an MLP's gate forward. */
 static ls_status price_gated_forward(ls_device *d, const ls_gated_call *c) {
     return gate(d, c, LS_PASS_GATED, LS_PASS_GELU);
 }
+/* Prices an MLP's gate backward. */
 static ls_status price_gated_backward(ls_device *d, const ls_gated_call *c) {
     return gate(d, c, LS_PASS_GATED_BACK, LS_PASS_GELU_BACK);
 }
@@ -198,26 +202,32 @@ static ls_status price_bias_gelu_forward(ls_device *d, const ls_bias_gelu_call *
 /* Returns the tokens of all groups. */
 static size_t rows_of(const ls_token_groups *groups) { return groups->bounds[groups->groups] * groups->T; }
 
+/* Prices the gradient of a bias: a sum over all tokens of the groups. */
 static ls_status price_bias_grad(ls_device *d, const ls_bias_grad_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_BIAS_GRAD, c->act, rows_of(c->groups), c->columns);
 }
 
+/* Prices the addition of a bias to all rows. */
 static ls_status price_bias_add(ls_device *d, const ls_bias_add_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_BIAS_ADD, c->act, c->rows, c->columns);
 }
 
+/* Prices dropout with the addition to the residual stream. */
 static ls_status price_dropout_add(ls_device *d, const ls_dropout_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_DROPOUT, c->x_dtype, c->rows, c->columns);
 }
 
+/* Prices the rotary embedding; forward and backward cost the same. */
 static ls_status price_rope(ls_device *d, const ls_rope_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_ROPE, c->act, c->rows, c->heads * c->d);
 }
 
+/* Prices the gathering of embeddings. */
 static ls_status price_embed_forward(ls_device *d, const ls_embed_call *c) {
     return pass(d, LS_PRICE_ENDS, LS_PASS_EMBED, c->token_dtype, c->tokens->rows, c->tokens->C);
 }
 
+/* Prices the gradient of the token table, by tokens. */
 static ls_status price_embed_token_grad(ls_device *d, const ls_token_grad_call *c) {
     return pass(d, LS_PRICE_ENDS, LS_PASS_EMBED_GRAD, LS_F32, c->tokens->rows, c->tokens->C);
 }
@@ -263,6 +273,7 @@ static ls_status price_update(ls_device *d, const ls_update_call *c) {
     return LS_OK;
 }
 
+/* Prices the sums of squares of all pieces as one pass, as part of the optimizer. */
 static ls_status price_square_sums(ls_device *d, const ls_square_sums_call *c) {
     size_t n = 0;
     for (int i = 0; i < c->count; i++) n += c->pieces[i].n;
@@ -276,6 +287,7 @@ static ls_status price_state_sums(ls_device *d, const ls_state_sums_call *c) {
     return pass(d, LS_PRICE_OPTIMIZER, LS_PASS_SQUARES, LS_F32, n, 1);
 }
 
+/* Adding losses costs as an addition of one element for each token. */
 static ls_status price_add_losses(ls_device *d, const ls_add_losses_call *c) {
     return pass(d, LS_PRICE_ENDS, LS_PASS_ADD, LS_F32, c->sequences * c->T, 1);
 }
@@ -285,6 +297,7 @@ static ls_status price_scale(ls_device *d, const ls_scale_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_SET, LS_F32, c->n, 1);
 }
 
+/* Prices a conversion, in any direction, by that of fp32 to bf16. */
 static ls_status price_convert(ls_device *d, const ls_convert_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_CONVERT, LS_BF16, c->n, 1);
 }
@@ -294,6 +307,7 @@ static ls_status price_round_to(ls_device *d, const ls_round_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_CONVERT, LS_BF16, c->n, 1);
 }
 
+/* Prices the addition of two arrays. */
 static ls_status price_add(ls_device *d, const ls_add_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_ADD, c->b_dtype, c->n, 1);
 }
@@ -320,19 +334,22 @@ static ls_status price_max(ls_device *d, const ls_max_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_ADD, LS_F32, c->elems, (size_t)c->count);
 }
 
+/* Prices setting an array to a number. */
 static ls_status price_set(ls_device *d, const ls_set_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_SET, LS_F32, c->n, 1);
 }
 
-/* Counting, and the difference below, cost as an addition. */
+/* Counting costs as an addition. */
 static ls_status price_count(ls_device *d, const ls_count_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_ADD, LS_F32, c->n, 1);
 }
 
+/* Comparing two arrays costs as an addition. */
 static ls_status price_difference(ls_device *d, const ls_difference_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_ADD, LS_F32, c->n, 1);
 }
 
+/* Prices the hash of an array, as part of the optimizer. */
 static ls_status price_hash(ls_device *d, const ls_hash_call *c) {
     return pass(d, LS_PRICE_OPTIMIZER, LS_PASS_HASH, LS_F32, c->bytes / sizeof(float), 1);
 }

@@ -16,6 +16,7 @@ typedef struct search {
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
+/* Returns whether a is predicted to be faster. */
 static bool is_faster(const ls_native_choice *a, const ls_native_choice *b) {
     return a->prediction.seconds < b->prediction.seconds;
 }
@@ -175,6 +176,7 @@ ls_status ls_native_search(const ls_native_machine *machine, const ls_native_tas
     return status;
 }
 
+/* Returns LS_ERR_RESOURCE with the nearest layout and its missing memory. */
 static ls_status fail_nothing_fits(const ls_native_found *found, bool on_gpus) {
     char text[TEXT_MAX];
     const ls_prediction *p = &found->lacks.prediction;

@@ -280,6 +280,7 @@ static ls_status read_rows(ls_csv *csv, ls_rows *out) {
     return status;
 }
 
+/* Reads one table. */
 static ls_status read_file(const char *path, ls_rows *out) {
     ls_csv csv;
     *out = (ls_rows){0};
@@ -302,6 +303,7 @@ static ls_status append_rows(ls_rows *out, ls_rows *more) {
 /* Filter of scandir(): files that end in .csv. */
 static int is_table(const struct dirent *entry) { return ls_ends_with(entry->d_name, ".csv"); }
 
+/* Orders the files of a folder by name, for scandir(). */
 static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
 
 /* Reads all tables of a folder, in the order of their names. */

@@ -46,6 +46,7 @@ typedef struct ls_rows {
 ls_status ls_rows_read(const char *path, ls_rows *out);
 /* Parses a text likewise; `name` is for messages. */
 ls_status ls_rows_parse(const char *name, const char *text, size_t bytes, ls_rows *out);
+/* Frees the rows and their texts; zeros are fine. */
 void ls_rows_free(ls_rows *rows);
 
 /* Returns the measured value converted to seconds per step; for memory, to bytes. The row must have a value. */

@@ -140,6 +140,7 @@ static bool same_shape(const ls_shape *a, const ls_shape *b) {
            a->V == b->V;
 }
 
+/* Returns whether two sites have the same chip, in the same number, in nodes of the same size. */
 static bool same_site(const ls_site *a, const ls_site *b) {
     return strcmp(a->chip.name, b->chip.name) == 0 && a->chips == b->chips && a->node == b->node;
 }
@@ -192,6 +193,7 @@ typedef struct choice {
 /* Returns whether the row's TP groups fit into a node. */
 static bool is_inside(const ls_validate_row *r) { return r->row->layout.tp <= r->row->task.cluster.site[0].node; }
 
+/* Returns whether a line with this choice is about the row. */
 static bool is_chosen(const choice *c, const ls_validate_row *r) {
     if (c->source >= 0 && r->source != c->source) return false;
     return (!c->inside || is_inside(r)) && (!c->group || strcmp(r->row->group, c->group) == 0);
@@ -204,6 +206,7 @@ static void add_error(ls_validate_score *s, double error) {
     s->bias += error;
 }
 
+/* Makes means of the sums of errors; 0 without rows. */
 static void divide_by_rows(ls_validate_score *s) {
     if (s->rows == 0) return;
     s->mae /= (double)s->rows;
@@ -279,6 +282,7 @@ static ls_status summarize(ls_validation *v) {
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
+/* Allocates the arrays of rows, clusters and sources, each with room for one per row. */
 static ls_status allocate(ls_validation *v, size_t rows) {
     v->row = calloc(rows + 1, sizeof *v->row);
     v->cluster = calloc(rows + 1, sizeof *v->cluster);

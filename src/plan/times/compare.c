@@ -58,6 +58,7 @@ static bool try_term(const ls_times *times, const ls_times_basis *basis, int ter
     return any;
 }
 
+/* Orders moves by score, equal ones by their terms, for qsort(). */
 static int by_score(const void *a, const void *b) {
     const ls_times_move *x = a, *y = b;
     if (x->score != y->score) return x->score < y->score ? -1 : 1;
