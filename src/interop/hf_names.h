@@ -12,11 +12,11 @@
 enum { LS_HF_NAME_MAX = 96 };
 
 typedef struct ls_hf_tensor {
-    char name[LS_HF_NAME_MAX];
+    char name[LS_HF_NAME_MAX]; /* in the file, with the prefix */
     const ls_param
         *param;       /* borrowed from the model; NULL: a bias that Hugging Face's code requires and the model lacks */
     ls_stored stored; /* which rows of it, and how; without type and reader */
-    int dims;
+    int dims;         /* of the tensor in the file: 1 or 2 */
     int64_t shape[2]; /* in the file */
 } ls_hf_tensor;
 

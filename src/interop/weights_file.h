@@ -10,16 +10,16 @@
 #include "interop/weights.h"
 
 struct ls_weights {
-    ls_weights_kind kind;
-    char *path;
-    ls_model *model;
-    ls_stored *list; /* sorted by parameter, then by row; together they cover every row once */
-    int count;
-    int *first; /* parameter p is list entries first[p] … first[p+1]−1; made when the reader is done */
+    ls_weights_kind kind; /* the format */
+    char *path;           /* as ls_weights_path() returns it */
+    ls_model *model;      /* of the shape, without memory */
+    ls_stored *list;      /* sorted by parameter, then by row; together they cover every row once */
+    int count;            /* entries of `list` */
+    int *first;           /* parameter p is list entries first[p] … first[p+1]−1; made when the reader is done */
     ls_stored_cache cache;
-    char *tokenizer;
-    json_t *token_ids;
-    int64_t step;
+    char *tokenizer;   /* "bytes" or a path; NULL: not known */
+    json_t *token_ids; /* an object, or NULL */
+    int64_t step;      /* of a checkpoint; 0 for imported weights */
     /* The tensors are read from one of these two. */
     ls_safetensors *file;
     int fd; /* −1: none */

@@ -22,8 +22,8 @@ typedef struct ls_operand_heads {
     size_t T, heads, d; /* tokens; heads of a sequence; columns of a head */
     ls_dtype act;
     ls_unit unit;
-    void *qkv, *o, *dout, *dqkv;
-    float *stats; /* 3 · heads · T */
+    void *qkv, *o, *dout, *dqkv; /* q, k, v; output; its gradient; gradients of q, k, v */
+    float *stats;                /* 3 · heads · T */
 } ls_operand_heads;
 
 /* Makes a call of attention over these operands; the call borrows `part`, which is filled. */
@@ -42,7 +42,7 @@ typedef struct ls_link_vector {
     int rank, size;
     ls_native_op op; /* LS_NATIVE_SEND: a ping-pong of workers 0 and 1, the others have no part */
     size_t elems;
-    float *in, *out;
+    float *in, *out;                    /* buffers of the whole vector */
     size_t shards[LS_WORKERS_MAX + 1];  /* even shards, first elements */
     size_t shard_bytes[LS_WORKERS_MAX]; /* the same in bytes */
 } ls_link_vector;

@@ -16,9 +16,9 @@ typedef struct ls_lab_model {
     ls_tokenizer *tokenizer;
     ls_corpus *corpus, *val_corpus;
     ls_images *images, *val_images; /* of an image model, in their place */
-    ls_augment augment;
-    ls_model *model; /* whole, without memory: for names, sizes and layouts */
-    ls_layout_task task;
+    ls_augment augment;             /* random changes of training images */
+    ls_model *model;                /* whole, without memory: for names, sizes and layouts */
+    ls_layout_task task;            /* what layouts are made for */
 } ls_lab_model;
 
 /* Finds the name of model i: the one of --preset or --model or, without them, a built-in small GPT-2 (0) and Llama (1).

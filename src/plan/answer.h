@@ -37,20 +37,20 @@ typedef struct ls_plan_remedy {
 
 typedef struct ls_plan_answer {
     const ls_plan_question *question;
-    ls_plan_task task; /* the question's task, limited to the devices that should be used and the usable memory */
-    ls_plan_use use;
-    ls_plan_found found;
+    ls_plan_task task;   /* the question's task, limited to the devices that should be used and the usable memory */
+    ls_plan_use use;     /* whether fewer devices would be as fast */
+    ls_plan_found found; /* of the search; `best` points into it */
     const ls_plan_choice *best; /* NULL: nothing fits */
     ls_plan_remedy remedy;      /* where nothing fits */
     double error;               /* of predicted times, as a share, with these chips */
     ls_plan_sensitivity sensitivity;
-    ls_plan_bottleneck bottleneck;
+    ls_plan_bottleneck bottleneck; /* of strong scaling */
     ls_plan_losses losses;
-    ls_plan_change change[LS_PLAN_CHANGES_MAX];
-    ls_plan_point weak[LS_PLAN_POINTS_MAX], strong[LS_PLAN_POINTS_MAX];
-    ls_plan_rung rung[LS_PLAN_RUNGS_MAX];
+    ls_plan_change change[LS_PLAN_CHANGES_MAX]; /* single changes of `best`, the largest gain first */
+    ls_plan_point weak[LS_PLAN_POINTS_MAX], strong[LS_PLAN_POINTS_MAX]; /* throughput by cluster size */
+    ls_plan_rung rung[LS_PLAN_RUNGS_MAX];                               /* memory, technique by technique */
     ls_plan_habit habit[LS_PLAN_HABITS]; /* conventions of the framework on which the answer depends */
-    int changes, weak_points, strong_points, rungs, habits;
+    int changes, weak_points, strong_points, rungs, habits; /* entries of the lists above */
     double across_seconds;  /* two sites: of the step, what the link between them costs */
     double across_bytes;    /* of a step, each way */
     ls_plan_choice not_cut; /* two sites: cut the other way; seconds 0: it cannot be */

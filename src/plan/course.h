@@ -13,13 +13,13 @@
 #include <stdbool.h>
 
 typedef struct ls_course {
-    double work_seconds; /* without failures and checkpoints */
-    double mtbf_seconds; /* of the cluster */
-    double checkpoint_bytes, save_seconds;
-    double interval_seconds; /* of work between two checkpoints */
-    double seconds;          /* of the run; 0: it never ends, since failures are more frequent than recoveries allow */
-    double failures;         /* in that time */
-    double goodput;          /* work_seconds / seconds */
+    double work_seconds;                   /* without failures and checkpoints */
+    double mtbf_seconds;                   /* of the cluster */
+    double checkpoint_bytes, save_seconds; /* of one checkpoint */
+    double interval_seconds;               /* of work between two checkpoints */
+    double seconds;  /* of the run; 0: it never ends, since failures are more frequent than recoveries allow */
+    double failures; /* in that time */
+    double goodput;  /* work_seconds / seconds */
 } ls_course;
 
 /* A run on one machine that continues from memory when it loses a worker, every M seconds. The next step begins r
@@ -33,9 +33,9 @@ typedef struct ls_mending {
     double seen_seconds;    /* from the death of a worker to its detection */
     double restart_seconds; /* from detection to the next step */
     double slower_seconds;  /* extra time of that step: its memory pages are new */
-    double step_seconds;
-    double again_share; /* a */
-    double save_share;  /* w */
+    double step_seconds;    /* of a usual step */
+    double again_share;     /* a */
+    double save_share;      /* w */
 } ls_mending;
 
 /* Computes the goodput (a share of 1) without the retried work in *aside and with it in *whole; 0: failures are more

@@ -17,10 +17,10 @@ void ls_plan_losses_of(const ls_plan_task *task, const ls_plan_choice *choice, l
 
 /* One knob or one piece of hardware changed. */
 typedef struct ls_plan_change {
-    char what[96]; /* "micro-batch 2 instead of 1", "400 Gb/s between nodes instead of 200" */
-    bool hardware; /* the change is hardware, not a knob of the layout */
-    ls_plan_choice to;
-    double gain; /* share of the time per sequence saved; negative: slower */
+    char what[96];     /* "micro-batch 2 instead of 1", "400 Gb/s between nodes instead of 200" */
+    bool hardware;     /* the change is hardware, not a knob of the layout */
+    ls_plan_choice to; /* the layout and its prediction after the change */
+    double gain;       /* share of the time per sequence saved; negative: slower */
 } ls_plan_change;
 enum { LS_PLAN_CHANGES_MAX = 32 };
 /* Predicts single changes of the choice and writes those that are possible and fit, the largest gain first; out has
@@ -32,8 +32,8 @@ typedef struct ls_plan_point {
     int chips;
     ls_plan_choice best; /* best layout at this size; prediction.seconds 0: nothing fits */
     ls_plan_choice held; /* the given layout with more or fewer replicas; seconds 0: impossible, or does not fit */
-    double tokens_per_second, held_tokens_per_second;
-    double ideal_tokens_per_second; /* chips times the highest rate per chip at any of the sizes */
+    double tokens_per_second, held_tokens_per_second; /* of `best` and of `held`; 0: nothing fits */
+    double ideal_tokens_per_second;                   /* chips times the highest rate per chip at any of the sizes */
 } ls_plan_point;
 enum { LS_PLAN_POINTS_MAX = 24 };
 /* Writes the task for `chips` chips in all, the global batch unchanged (strong) or in proportion; sites keep their

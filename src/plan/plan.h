@@ -61,8 +61,8 @@ typedef enum ls_memory_kind {
 } ls_memory_kind;
 
 typedef struct ls_prediction {
-    double seconds; /* of a step */
-    double time[LS_TIME_KINDS];
+    double seconds;                      /* of a step */
+    double time[LS_TIME_KINDS];          /* seconds of a step by kind */
     double memory[LS_MEMORY_KINDS];      /* bytes of the heaviest worker */
     double memory_bytes, capacity_bytes; /* their sum; the memory of that worker's chip */
     int heaviest_stage;                  /* the pipeline stage with the least free memory, not always the most bytes */

@@ -52,7 +52,7 @@ typedef ls_status ls_plan_visit(void *state, const ls_knobs *layout);
  * shares of the batch only if no equal division exists. Fails with LS_ERR_INPUT and the reason if there is none, or as
  * the visitor fails. */
 ls_status ls_plan_space(const ls_plan_task *task, const ls_layout_request *request, ls_plan_visit *visit, void *state);
-/* Returns the default type of matmuls: bf16, fp16 on chips without it, fp32 on CPUs. */
+/* Returns the default type of matmuls: bf16; fp16 if a chip lacks bf16; fp32 if it lacks both, and on CPUs. */
 ls_plan_type ls_plan_usual_type(const ls_cluster *cluster);
 
 #endif

@@ -16,7 +16,7 @@ enum { LS_BENCH_SIZES_MAX = 10, LS_BENCH_ROUNDS_MAX = 100 };
 
 typedef struct ls_bench_plan {
     int workers;
-    bool has_op[LS_NATIVE_OPS];
+    bool has_op[LS_NATIVE_OPS]; /* the operations to measure */
     int size_count;
     size_t size_bytes[LS_BENCH_SIZES_MAX]; /* ascending */
     bool private_buffers; /* malloc() instead of ls_world_alloc(), whose memory other workers can read */
@@ -25,10 +25,10 @@ typedef struct ls_bench_plan {
 
 /* What one side measured once. A time of 0: not measured. */
 typedef struct ls_bench_round {
-    double time_us[LS_NATIVE_OPS][LS_BENCH_SIZES_MAX];
-    double copy_bytes_per_s; /* lockstep's side only, as all below */
-    char transport[16];
-    int threads;
+    double time_us[LS_NATIVE_OPS][LS_BENCH_SIZES_MAX]; /* of one operation, by size of the plan */
+    double copy_bytes_per_s;                           /* lockstep's side only, as all below */
+    char transport[16];                                /* of the workers: "shm", "mpi" */
+    int threads;                                       /* of each worker */
 } ls_bench_round;
 
 /* One worker count: the medians over the rounds of both sides. */
@@ -40,8 +40,8 @@ typedef struct ls_bench_case {
 
 /* What all cases share. */
 typedef struct ls_bench_comm {
-    ls_workers_options workers;
-    int cores, rounds;
+    ls_workers_options workers; /* how to start workers; their number comes from the plan */
+    int cores, rounds;          /* cores of the machine; rounds to measure */
     ls_bench_peer peer;
     /* Callback for progress; `side` is NULL at the end. */
     void (*say)(const struct ls_bench_comm *bench, int workers, int round, const char *side);

@@ -58,7 +58,7 @@ typedef struct ls_kbench_row {
     double elems;          /* of one call, for ns per element; 0: says nothing */
     const char *yardstick; /* what the rate is compared with */
     bool has_peer;         /* the peer's times are there */
-    double seconds[LS_KBENCH_ROUNDS_MAX], peer_seconds[LS_KBENCH_ROUNDS_MAX];
+    double seconds[LS_KBENCH_ROUNDS_MAX], peer_seconds[LS_KBENCH_ROUNDS_MAX]; /* of one call, by round */
     double yard_rate[LS_KBENCH_ROUNDS_MAX]; /* the yardstick's work per second; 0: it is the peak */
     /* The rate over that of one thread, divided by the same of multiply-adds in registers on the same CPUs: 1 when the
      * threads lose nothing but what the CPUs themselves lose by working together. 0: not measured. */
@@ -96,8 +96,8 @@ typedef struct ls_kbench {
     cpu_set_t all_cpus;     /* what this process may use: a pool pins the calling thread */
     ls_placement placement; /* of the largest count; smaller ones take its first cores */
     int counts;
-    int count[LS_KBENCH_COUNTS_MAX]; /* of threads */
-    double peak_flops_s[LS_KBENCH_COUNTS_MAX];
+    int count[LS_KBENCH_COUNTS_MAX];           /* of threads */
+    double peak_flops_s[LS_KBENCH_COUNTS_MAX]; /* fp32 multiply-adds in registers, by count; best round */
     ls_kbench_env env;
     ls_kbench_rows rows;
 } ls_kbench;

@@ -19,7 +19,7 @@ typedef enum ls_kbench_split { LS_KBENCH_BY_ROWS, LS_KBENCH_BY_COLUMNS, LS_KBENC
 
 typedef struct ls_kbench_data {
     const ls_kernels *kernels;
-    size_t rows, columns;
+    size_t rows, columns;                           /* of the case that is measured, as all up to `bounds` */
     float *stream[LS_KBENCH_STREAMS];               /* those that the loop of this case has */
     uint16_t *half;                                 /* 16-bit numbers for conversions */
     float *per_row[2];                              /* mean and rstd; LS_KBENCH_SIDE_ELEMS each, as all below */

@@ -22,7 +22,7 @@ typedef struct ls_bench_peer {
 
 /* One run of it. Starts as zeros. */
 typedef struct ls_bench_program {
-    int argc;
+    int argc;                               /* arguments so far */
     char *argv[LS_BENCH_PEER_ARGS_MAX + 1]; /* owned; ends with NULL */
     const char *missing;          /* argv[0] is looked for on the PATH; what to do when it is not there. NULL: a path */
     const char *const *variables; /* set to "1" for the program; ends with NULL. NULL: none */

@@ -10,7 +10,7 @@ enum { LS_PROBE_PASS_ARRAYS = 6 };
 
 typedef struct ls_probe_pass {
     ls_device *device;
-    ls_native_pass which;
+    ls_native_pass which;                     /* the pass to run */
     ls_dtype act, logits;                     /* types of activations and of logits */
     size_t elems, rows;                       /* rows of `columns`, which heads of 64 divide */
     size_t columns, vocabulary;               /* of rows; of rows of logits */

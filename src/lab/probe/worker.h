@@ -16,7 +16,7 @@ typedef struct ls_probe_worker {
     ls_native_machine *machine; /* the worker's own copy, which rank 0 hands to the parent */
     ls_native_rates *rates;     /* of this number of workers, in `machine` */
     int blocks;                 /* number of memory blocks of the current measurement */
-    float *block[8];
+    float *block[8];            /* memory of the current measurement */
 } ls_probe_worker;
 
 /* Measures the seconds of a call while all workers make it: the lower quartile of some samples, which excludes

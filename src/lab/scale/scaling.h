@@ -21,7 +21,7 @@ enum { LS_SCALING_POINTS_MAX = 64 };
 /* A size: known figures, then measured ones, all for one step. */
 typedef struct ls_scaling_point {
     int workers;
-    size_t batch;
+    size_t batch;                                               /* sequences or images of a step */
     double sequences;                                           /* of the worker that has most */
     double crowding;                                            /* threads of all workers per core, at least 1 */
     double messages[LS_TRAFFIC_KINDS], bytes[LS_TRAFFIC_KINDS]; /* of the worker that has most of them */

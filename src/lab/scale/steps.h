@@ -14,7 +14,7 @@ typedef struct ls_scale_step {
 } ls_scale_step;
 
 typedef struct ls_scale_noise {
-    bool valid;
+    bool valid;       /* it was measured */
     double sequences; /* the gradient noise scale */
 } ls_scale_noise;
 
@@ -40,7 +40,7 @@ enum { LS_SCALE_WARMUP = 2 }; /* steps that do not count */
 /* Timed steps of one size, means over its workers. Starts as zeros; its owner frees `step`. */
 typedef struct ls_scale_series {
     ls_scale_step *step;
-    int64_t count;
+    int64_t count; /* of steps */
 } ls_scale_series;
 
 /* Appends all steps of a record but the first LS_SCALE_WARMUP. */

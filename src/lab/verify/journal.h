@@ -14,7 +14,7 @@ typedef struct ls_verify_journal {
     int fd; /* −1: there is no journal */
     char *path;
     ls_hash128 *done; /* keys of the rows that were equal */
-    size_t count;
+    size_t count;     /* of `done` */
 } ls_verify_journal;
 
 /* Opens the journal in `dir`, which is created if it is missing. With `resume`, reads the rows of an earlier run;

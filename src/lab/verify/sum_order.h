@@ -15,7 +15,7 @@
 /* The results of one way of adding, in shared memory (lab/trial.h). */
 typedef struct ls_order_record {
     int64_t steps;
-    size_t elems;
+    size_t elems;            /* of all parameters */
     ls_verify_hash *weights; /* one hash of all weights */
     double *loss;            /* [steps] */
     float *grad, *weight;    /* [elems]: of the first step, after the last one; parameters in model order */

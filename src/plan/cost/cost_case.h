@@ -1,7 +1,7 @@
-/* cost_case.h: the parts of the cost model, private to src/plan: a task and a layout with what follows from them
- * (ls_plan_case), and the functions that price it. Times are seconds, sizes bytes, of one chip unless a comment says
- * otherwise; counts are doubles because they only enter formulas. Functions that return no status cannot fail. Other
- * modules use plan.h. */
+/* cost_case.h: the parts of the cost model: a task and a layout with what follows from them (ls_plan_case), and the
+ * functions that price it. For src/plan, and for reports that explain single parts of a prediction; other modules use
+ * plan.h. Times are seconds, sizes bytes, of one chip unless a comment says otherwise; counts are doubles because they
+ * only enter formulas. Functions that return no status cannot fail. */
 #ifndef LS_PLAN_COST_COST_CASE_H
 #define LS_PLAN_COST_COST_CASE_H
 
@@ -15,7 +15,7 @@ typedef struct ls_plan_case {
     const ls_site *far;  /* if stages are divided between two unlike sites: the site of stages from near_stages on;
                             else NULL */
     int near_stages;     /* stages of `site`; 0 without `far` */
-    bool even_layers;    /* equal numbers of layers on unlike stages, because sends dominate */
+    bool even_layers;    /* `far` is set, but equal numbers of layers on all stages are predicted to be faster */
     double tokens;       /* of a micro-batch on a chip */
     double t;            /* tensor-parallel ways */
     double C, hidden;    /* columns of the residual stream and of the MLP */

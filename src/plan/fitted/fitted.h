@@ -33,9 +33,9 @@ typedef enum ls_fitted {
 } ls_fitted;
 
 typedef struct ls_fitted_row {
-    const char *name, *meaning;
-    double usual, min, max; /* value without any run; range of possible values */
-    const char *source;     /* of the usual value */
+    const char *name, *meaning; /* in files; in words */
+    double usual, min, max;     /* value without any run; range of possible values */
+    const char *source;         /* of the usual value */
 } ls_fitted_row;
 
 /* Returns the name, meaning and range of a constant. */

@@ -33,16 +33,16 @@ typedef struct ls_chip {
     double gemm_fill;                 /* start of a tile, as elements of depth (k): the rate is k / (k + gemm_fill) */
     /* Attention that keeps its scores on the chip: share of the 16-bit peak with heads of 128. */
     double attention_share, attention_back_share;
-    double memory_bandwidth; /* bytes per second, as the maker says */
-    double bandwidth_share;  /* of it, that passes over large arrays reach */
-    double launch_seconds;   /* between two kernels on the chip */
-    double reserved_bytes;   /* context and libraries: not for the program's arrays */
-    double group_bytes;      /* of a group of chips that communicate: buffers of the library */
-    double host_link;        /* bytes per second to the host's memory, one direction, */
-    double host_bandwidth;   /* and of that memory, as its part of the node's */
-    bool is_cpu;             /* the workers of this program */
-    ls_generation generation;
-    double power_share; /* its power limit over that of its generation's largest chip */
+    double memory_bandwidth;  /* bytes per second, as the maker says */
+    double bandwidth_share;   /* of it, that passes over large arrays reach */
+    double launch_seconds;    /* between two kernels on the chip */
+    double reserved_bytes;    /* context and libraries: not for the program's arrays */
+    double group_bytes;       /* of a group of chips that communicate: buffers of the library */
+    double host_link;         /* bytes per second to the host's memory, one direction, */
+    double host_bandwidth;    /* and of that memory, as its part of the node's */
+    bool is_cpu;              /* the workers of this program */
+    ls_generation generation; /* whose fitted shares apply */
+    double power_share;       /* its power limit over that of its generation's largest chip */
 } ls_chip;
 
 /* Returns the peak FLOP/s in the type; a chip without it computes in the next wider type that it has. */

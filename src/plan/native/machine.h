@@ -87,7 +87,7 @@ typedef struct ls_native_matmul {
  */
 typedef struct ls_native_law {
     double flop, a, b, c;
-    bool known;
+    bool known; /* false: nothing of that form and type was measured */
 } ls_native_law;
 
 /* Sizes at which passes and attention were measured. */
@@ -99,7 +99,7 @@ typedef struct ls_native_sizes {
 typedef struct ls_native_rates {
     int workers, threads; /* threads of each */
     ls_native_sizes sizes;
-    int matmuls;
+    int matmuls; /* entries of `matmul` */
     ls_native_matmul matmul[LS_NATIVE_MATMULS_MAX];
     ls_native_law law[3][LS_NATIVE_TYPES]; /* by form and type; not in the file: ls_native_rates_fit() makes them */
     double attention[2][LS_NATIVE_TYPES][LS_NATIVE_HEADS]

@@ -44,7 +44,7 @@ typedef struct ls_native_found {
     int fitting, missing;                  /* entries of `fits`; layouts that did not fit in memory */
     ls_native_choice fits[LS_NATIVE_KEPT]; /* fastest first, one for each dp, tp, pp, zero and recomputation */
     ls_native_choice lacks;                /* if missing > 0: the layout that exceeds the memory least */
-    int tried;
+    int tried;                             /* layouts that were predicted */
     double one_seconds; /* of one worker that keeps everything; 0: it does not fit, or was not asked for */
 } ls_native_found;
 
@@ -68,10 +68,10 @@ ls_status ls_native_complete(const ls_native_machine *machine, const ls_settings
 typedef struct ls_native_course {
     const ls_schedule *schedule;
     double *const *work, *const *wait; /* by stage and action: computing, and moving data */
-    double send_seconds;
-    int workers, cores; /* workers of a stage; cores that all stages share */
-    double *end;        /* by stage: filled in */
-    double *busy;       /* by stage: filled in: time of its actions, including waits for a core */
+    double send_seconds;               /* from one stage to the next */
+    int workers, cores;                /* workers of a stage; cores that all stages share */
+    double *end;                       /* by stage: filled in */
+    double *busy;                      /* by stage: filled in: time of its actions, including waits for a core */
     /* By stage and action: filled in, when it began and was done. */
     double *const *action_begin, *const *action_end;
 } ls_native_course;

@@ -20,12 +20,12 @@ typedef enum ls_price_kind {
 enum { LS_PRICE_CACHE = 256 };
 
 typedef struct ls_price {
-    ls_device device; /* what a partition is created on */
-    ls_device_calls calls;
-    const ls_native_rates *rates;           /* borrowed */
-    ls_device *dry;                         /* borrowed: a GPU without hardware, which knows what kernels do; or NULL */
-    size_t vocabulary;                      /* matmuls of this width are those of the head */
-    double seconds[LS_PRICE_KINDS];         /* since they were cleared */
+    ls_device device;               /* what a partition is created on */
+    ls_device_calls calls;          /* those of the dry device (device/dry.h), with prices for copies and fills */
+    const ls_native_rates *rates;   /* borrowed */
+    ls_device *dry;                 /* borrowed: a GPU without hardware, which knows what kernels do; or NULL */
+    size_t vocabulary;              /* matmuls of this width are those of the head */
+    double seconds[LS_PRICE_KINDS]; /* since they were cleared */
     ls_native_matmul cache[LS_PRICE_CACHE]; /* prices of shapes seen before, by hash; seconds 0: an empty place */
 } ls_price;
 

@@ -8,11 +8,11 @@
 #include "base/status.h"
 
 typedef struct ls_csv {
-    const char *name; /* for messages; borrowed */
-    char *text;       /* holds all fields */
-    char **field;     /* [rows][columns]; the first row is the names; fields that a row lacks are empty */
-    size_t *line;     /* of the file, by row */
-    size_t rows, columns;
+    const char *name;     /* for messages; borrowed */
+    char *text;           /* holds all fields */
+    char **field;         /* [rows][columns]; the first row is the names; fields that a row lacks are empty */
+    size_t *line;         /* of the file, by row */
+    size_t rows, columns; /* rows with the header */
 } ls_csv;
 
 /* Reads a file; `path` must outlive *out, which the caller frees with ls_csv_free(). LS_ERR_INPUT if it cannot be read,

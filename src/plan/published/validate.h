@@ -51,15 +51,15 @@ typedef struct ls_validate_cluster {
 /* A source, a group of several sources, a part of a source, or all rows. */
 typedef struct ls_validate_line {
     char name[LS_VALIDATE_NAME_MAX];
-    bool is_part; /* a part of the source in the line before */
-    ls_validate_score time, memory, baseline;
-    size_t tasks;                /* tasks that have a regret */
-    double regret, worst_regret; /* mean and largest of them */
+    bool is_part;                             /* a part of the source in the line before */
+    ls_validate_score time, memory, baseline; /* errors of the planner; of the baseline on time */
+    size_t tasks;                             /* tasks that have a regret */
+    double regret, worst_regret;              /* mean and largest of them */
 } ls_validate_line;
 
 typedef struct ls_validation {
-    bool calibrated;
-    size_t rows, modelled, clusters, lines, regrets;
+    bool calibrated;                                 /* a factor was fitted for each cluster */
+    size_t rows, modelled, clusters, lines, regrets; /* lengths of the arrays; modelled: rows that were predicted */
     ls_validate_row *row;
     ls_validate_cluster *cluster;
     ls_validate_line *line; /* the last one is of all rows */

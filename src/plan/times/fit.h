@@ -11,7 +11,7 @@
 enum { LS_FIT_ROWS_MAX = 512, LS_FIT_TERMS_MAX = 10 };
 
 typedef struct ls_fit {
-    int rows, terms;
+    int rows, terms;                             /* of x */
     double x[LS_FIT_ROWS_MAX][LS_FIT_TERMS_MAX]; /* value of each term for each row */
     double y[LS_FIT_ROWS_MAX];                   /* measured times, above 0 */
     double weight[LS_FIT_ROWS_MAX];              /* 1, or 0 for a row that is left out */

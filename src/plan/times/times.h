@@ -119,7 +119,7 @@ void ls_times_losses(const ls_times_basis *basis, const double *coefficient, int
 /* ---- explanations ------------------------------------------------------------------------------------------------ */
 
 typedef struct ls_times_explanation {
-    unsigned terms;
+    unsigned terms; /* bits of its terms */
     double coefficient[LS_FIT_TERMS_MAX];
     double error;            /* root mean square of the relative errors */
     double score;            /* Akaike's: squared errors in units of the scatter, plus 2 per term; lower is better */
@@ -167,7 +167,7 @@ typedef struct ls_times_deviation {
                       share of computing that each doubling of the chips adds */
     double error;  /* root mean square of the relative errors that remain */
     double share;  /* change against the prediction, as a share of the largest row's time; negative: faster */
-    bool tested;
+    bool tested;   /* the rows can show it */
     const char *why_not; /* if not tested: which rows are missing */
 } ls_times_deviation;
 
@@ -183,8 +183,8 @@ ls_status ls_times_deviate(const ls_times *times, const ls_times_model *model, l
 
 /* Two labels: the one term whose change turns the times before into the times after. */
 typedef struct ls_times_move {
-    int term; /* −1: none; the difference of the layouts explains the times */
-    double error, score;
+    int term;             /* −1: none; the difference of the layouts explains the times */
+    double error, score;  /* as in ls_times_explanation */
     double change;        /* of the largest row's time (after), as ls_times_row.time */
     double before, after; /* coefficients of the term */
 } ls_times_move;
