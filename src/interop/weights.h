@@ -53,8 +53,8 @@ const char *ls_weights_tokenizer(const ls_weights *weights);
 /* Returns the path of the tokenizer files that are copied along with the model, or a folder that may have such files,
  * also of tokenizers that ls_tokenizer_open() cannot open; NULL: there are none. */
 const char *ls_weights_companions(const ls_weights *weights);
-/* Returns "bos_token_id", "eos_token_id" and "pad_token_id", as in Hugging Face's config.json; NULL if none is
- * known. */
+/* Returns an object with those of "bos_token_id", "eos_token_id" and "pad_token_id" that Hugging Face's config.json
+ * has, possibly empty; NULL for weights that come with none, such as llm.c's. */
 const json_t *ls_weights_token_ids(const ls_weights *weights);
 /* Lists the ids that end a text, at most `capacity`: "eos_token_id" of the model's generation_config.json, otherwise of
  * its config.json. *count is 0 if none is known. */

@@ -18,7 +18,7 @@ struct ls_weights {
     int *first;           /* parameter p is list entries first[p] … first[p+1]−1; made when the reader is done */
     ls_stored_cache cache;
     char *tokenizer;   /* "bytes" or a path; NULL: not known */
-    json_t *token_ids; /* an object, or NULL */
+    json_t *token_ids; /* as ls_weights_token_ids() returns it */
     int64_t step;      /* of a checkpoint; 0 for imported weights */
     /* The tensors are read from one of these two. */
     ls_safetensors *file;

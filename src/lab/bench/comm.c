@@ -128,7 +128,7 @@ static ls_status check_sum(const ls_link_vector *v, size_t first, size_t end) {
     return LS_OK;
 }
 
-/* Checks that the output from `at` on holds the first elements of worker `from`. */
+/* Checks that the output from element `at` on holds the first `elems` elements of worker `from`'s input. */
 static ls_status check_copy(const ls_link_vector *v, int from, size_t at, size_t elems) {
     for (size_t i = 0; i < elems; i++) {
         float expected = (float)(base_of(i) + (unsigned)from);
