@@ -1,4 +1,4 @@
-/* copies.c: the files of a tokenizer, copied beside a model. */
+/* copies.c: copies the files of a tokenizer beside a model, or writes those of a byte-level one. */
 #include "interop/copies.h"
 
 #include <stdlib.h>
@@ -24,6 +24,7 @@ bool ls_copies_has_tokenizer(const char *folder) {
            (ls_folder_has(folder, "vocab.json") && ls_folder_has(folder, "merges.txt"));
 }
 
+/* Copies one file of a folder into another folder. */
 static ls_status copy_file(const char *from_folder, const char *to_folder, const char *name) {
     char *data = NULL;
     size_t bytes;
@@ -65,7 +66,7 @@ static int byte_symbol(int byte) {
     return 0x100 + others;
 }
 
-/* Makes the vocabulary in which each byte's symbol has the byte as its id; NULL if memory is short. */
+/* Makes the vocabulary in which each byte's symbol has the byte as its id, a new reference; NULL if memory is short. */
 static json_t *byte_vocab(void) {
     json_t *vocab = json_object();
     for (int byte = 0; byte < BYTE_COUNT; byte++) {
@@ -83,7 +84,7 @@ static json_t *byte_vocab(void) {
     return vocab;
 }
 
-/* Writes JSON into a file of the folder, and releases it. */
+/* Writes JSON into a file of the folder, and releases it; NULL: memory was short, which is LS_ERR_RESOURCE. */
 static ls_status put_json(const char *folder, const char *name, json_t *json) {
     char *text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
     json_decref(json);

@@ -1,4 +1,4 @@
-/* elems.c: elements of files as fp32 and back. */
+/* elems.c: converts elements of files to fp32 and back. */
 #include "interop/elems.h"
 
 #include <assert.h>
@@ -11,6 +11,7 @@ bool ls_elems_can(ls_dtype dtype) { return dtype == LS_F32 || dtype == LS_BF16 |
 
 /* ---- fp16: 1 bit of sign, 5 of exponent (bias 15), 10 of fraction ------------------------------------------------ */
 
+/* Returns the value exactly; every NaN becomes the canonical one. */
 static float f16_to_f32(uint16_t half) {
     uint32_t sign = (uint32_t)(half & 0x8000u) << 16, exponent = half >> 10 & 31u, fraction = half & 0x3FFu;
     if (exponent == 31) return ls_f32_from_bits(fraction ? LS_NAN_BITS : sign | 0x7F800000u);
@@ -27,7 +28,7 @@ static uint32_t round_off(uint32_t value, int bits) {
     return kept + (rest > half || (rest == half && (kept & 1u)));
 }
 
-/* Rounds to nearest, ties to even; values that are too large become infinite. */
+/* Rounds to nearest, ties to even; values that are too large become infinite, every NaN 0x7E00. */
 static uint16_t f16_from_f32(float value) {
     uint32_t bits = ls_f32_bits(value), sign = bits >> 16 & 0x8000u, size = bits & 0x7FFFFFFFu;
     if (size > 0x7F800000u) return 0x7E00u;

@@ -12,10 +12,10 @@
 bool ls_elems_can(ls_dtype dtype);
 
 /* Converts `elems` elements to fp32. `raw` needs no alignment. It may be the last bytes of the memory of `out`, because
- * each element is read before it is overwritten. */
+ * each element is read before it is overwritten. The type must be one that ls_elems_can() accepts. */
 void ls_elems_to_f32(ls_dtype dtype, const void *raw, size_t elems, float *out);
-/* Converts `elems` elements from fp32. Returns false if a finite value was too large for the type and became
- * infinite. */
+/* Converts `elems` elements from fp32 to `raw`, which needs no alignment. Returns false if a finite value was too large
+ * for the type and became infinite; all elements are written all the same. */
 bool ls_elems_from_f32(ls_dtype dtype, const float *values, size_t elems, void *raw);
 
 #endif

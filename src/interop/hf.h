@@ -7,11 +7,11 @@
 #include "interop/stored.h"
 #include "nn/blocks.h"
 
-/* Returns whether the folder has weights of any format, also of formats that lockstep cannot read. */
+/* Returns whether the folder has weights of any format, also of pickle and other formats that lockstep cannot read. */
 bool ls_hf_has_weights(const char *folder);
 
 typedef struct ls_hf_export_options {
-    ls_dtype dtype;          /* LS_F32, LS_BF16 or LS_F16 */
+    ls_dtype dtype;          /* of the weights in the files: LS_F32, LS_BF16 or LS_F16 */
     size_t shard_bytes;      /* most tensor bytes of a file, unless one tensor is larger; 0: one file */
     const char *tokenizer;   /* "bytes", or a folder or file whose files are copied; NULL: none */
     const char *origin;      /* where the model comes from: its generation_config.json goes along; may be NULL */

@@ -1,4 +1,4 @@
-/* hf_export.c: a Hugging Face folder from weights. */
+/* hf_export.c: writes a Hugging Face folder from weights. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +27,10 @@ typedef struct export_job {
     int shards;
 } export_job;
 
+/* Returns LS_ERR_RESOURCE. */
 static ls_status fail_export_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory to write the model"); }
 
+/* Returns the bytes of tensor i in the file. */
 static size_t tensor_bytes(const export_job *job, int i) {
     const ls_stored *stored = &job->list[i].stored;
     return stored->rows * stored->columns * ls_dtype_bytes(job->options->dtype);
@@ -49,6 +51,7 @@ static void assign_shards(export_job *job) {
     }
 }
 
+/* Writes the file name of a shard, counted from 0; a single file has a name without numbers. */
 static void format_shard_name(const export_job *job, int shard, char name[FILE_NAME_MAX]) {
     if (job->shards == 1)
         snprintf(name, FILE_NAME_MAX, "model.safetensors");
@@ -64,6 +67,7 @@ typedef struct tensor_out {
     size_t unit, elems_done;
 } tensor_out;
 
+/* Callback of ls_stored_write(): appends bytes to the tensor in the file. */
 static ls_status write_piece(void *ctx, const void *data, size_t bytes) {
     tensor_out *out = ctx;
     LS_TRY(ls_safetensors_write_at(out->writer, out->tensor, out->elems_done, data, bytes));
@@ -71,6 +75,7 @@ static ls_status write_piece(void *ctx, const void *data, size_t bytes) {
     return LS_OK;
 }
 
+/* Pulls the tensors of a shard from the source, and writes them. */
 static ls_status write_tensors(const export_job *job, int first, int count, ls_safetensors_writer *writer) {
     for (int i = 0; i < count; i++) {
         const ls_hf_tensor *t = &job->list[first + i];
@@ -82,6 +87,7 @@ static ls_status write_tensors(const export_job *job, int first, int count, ls_s
     return LS_OK;
 }
 
+/* Writes one safetensors file with tensors first … first + count − 1; removes it after a failure. */
 static ls_status write_shard(const export_job *job, int first, int count) {
     static const ls_safetensors_text metadata = {"format", "pt"};
     char name[FILE_NAME_MAX];
@@ -106,6 +112,7 @@ out:
     return status;
 }
 
+/* Writes all safetensors files. */
 static ls_status write_shards(const export_job *job) {
     for (int first = 0, end; first < job->count; first = end) {
         for (end = first; end < job->count && job->shard[end] == job->shard[first];) end++;
@@ -128,6 +135,7 @@ static char *dump_short(json_t *json) {
     return json_dumps(json, JSON_INDENT(2));
 }
 
+/* Writes JSON into a file of the folder; the caller still owns it. */
 static ls_status put_json(const export_job *job, const char *name, json_t *json) {
     char *text = dump_short(json);
     ls_status status =
@@ -172,6 +180,7 @@ static int set_token_ids(json_t *config, const json_t *ids) {
     return bad;
 }
 
+/* Writes config.json, with the number type and the token ids. */
 static ls_status write_config(const export_job *job) {
     static const char *const types[] = {[LS_F32] = "float32", [LS_BF16] = "bfloat16", [LS_F16] = "float16"};
     json_t *config = ls_shape_to_hf(&job->model->shape);
@@ -183,6 +192,7 @@ static ls_status write_config(const export_job *job) {
     return status;
 }
 
+/* Writes the files of the tokenizer, and the origin's generation_config.json. */
 static ls_status write_copies(const export_job *job) {
     const char *tokenizer = job->options->tokenizer, *origin = job->options->origin;
     if (tokenizer && strcmp(tokenizer, "bytes") == 0)
@@ -194,6 +204,7 @@ static ls_status write_copies(const export_job *job) {
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
+/* Writes all files into the partial folder; config.json comes last. */
 static ls_status write_folder(export_job *job) {
     ls_status status;
     LS_TRY_OUT(ls_hf_tensors(job->model, &job->list, &job->count));

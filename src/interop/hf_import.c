@@ -1,4 +1,4 @@
-/* hf_import.c: weights from a Hugging Face folder.
+/* hf_import.c: reads weights from a Hugging Face folder.
  *
  * Every tensor of the files must be a parameter of the model that config.json describes, a known buffer, or the head of
  * a model whose tables are tied, which then must equal the token table. */
@@ -17,6 +17,7 @@ static const char *const pickled[] = {"pytorch_model.bin", "pytorch_model.bin.in
                                       "tf_model.h5", "flax_model.msgpack"};
 enum { PICKLED_COUNT = sizeof pickled / sizeof *pickled };
 
+/* Returns whether the folder has safetensors weights, in one file or with an index. */
 static bool has_safetensors(const char *folder) {
     return ls_folder_has(folder, "model.safetensors") || ls_folder_has(folder, "model.safetensors.index.json");
 }
@@ -44,6 +45,7 @@ static ls_status check_files(const char *folder) {
 
 /* ---- config.json ------------------------------------------------------------------------------------------------- */
 
+/* Copies the special token ids that config.json has to weights->token_ids. */
 static ls_status keep_token_ids(ls_weights *weights, const json_t *config) {
     static const char *const keys[] = {"bos_token_id", "eos_token_id", "pad_token_id"};
     weights->token_ids = json_object();
@@ -55,6 +57,7 @@ static ls_status keep_token_ids(ls_weights *weights, const json_t *config) {
     return LS_OK;
 }
 
+/* Reads the shape and the token ids from config.json. */
 static ls_status read_config(ls_weights *weights, const char *folder, ls_shape *shape) {
     ls_path path = ls_path_in(folder, "config.json");
     json_t *config = NULL;
@@ -67,7 +70,7 @@ static ls_status read_config(ls_weights *weights, const char *folder, ls_shape *
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
-/* Returns a tensor's name in the file; that of a bare model has no prefix. */
+/* Returns a tensor's name in the file; in files of a bare model (without head) it has no prefix. */
 static const char *name_in(const ls_hf_tensor *tensor, const char *prefix, bool bare) {
     size_t skip = strlen(prefix);
     return bare && strncmp(tensor->name, prefix, skip) == 0 ? tensor->name + skip : tensor->name;
@@ -129,7 +132,8 @@ static ls_status compare_rows(const ls_stored *table, const ls_stored *other, fl
     return LS_OK;
 }
 
-/* Checks that the file's head, if the model is tied and the file has one, equals the token table. */
+/* Checks that the file's head, if the model is tied and the file has one, equals the token table. Leaves the list
+ * unchanged. */
 static ls_status check_tied_head(ls_weights *weights) {
     const ls_shape *shape = &weights->model->shape;
     const ls_safetensor *tensor;
@@ -149,6 +153,7 @@ static ls_status check_tied_head(ls_weights *weights) {
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
+/* Opens the files, and fills the list of stored tensors; checks names, shapes and types of all of them. */
 static ls_status read_tensors(ls_weights *weights, const char *folder, const ls_shape *shape) {
     ls_hf_tensor *list = NULL;
     int count = 0;

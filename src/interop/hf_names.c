@@ -1,4 +1,4 @@
-/* hf_names.c: what Hugging Face calls our parameters. */
+/* hf_names.c: tables of Hugging Face's names for our parameters, by family of models. */
 #include "interop/hf_names.h"
 
 #include <assert.h>
@@ -8,15 +8,15 @@
 
 #include "base/files.h"
 
-/* The blocks that have a parameter: the first, those of the layers, the last; HEAD is in the last one too, and its name
- * there has no prefix. */
+/* The blocks that have a parameter: the first, those of the layers, the last; HEAD is in the last block too, but its
+ * name in files has no prefix. */
 typedef enum section { FIRST, BLOCK, LAST, HEAD } section;
 
 typedef struct name_row {
     section section;
     const char *ours, *theirs; /* of a layer: behind "blocks.3." and "transformer.h.3." */
-    int part;                  /* of a fused parameter; WHOLE */
-    bool transposed;
+    int part;                  /* index of the part of a fused parameter (q, k, v; gate, up); WHOLE: not fused there */
+    bool transposed;           /* the file has [columns][rows] of ours */
 } name_row;
 
 enum { WHOLE = -1, BLOCK_PREFIX_MAX = 64 };
@@ -97,7 +97,7 @@ bool ls_hf_is_buffer(const ls_shape *shape, const char *name) {
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
-/* Returns the parameter whose name is `name` after `prefix`. */
+/* Returns the block's parameter whose name is `name` after `prefix`; NULL: it has none. */
 static const ls_param *find_param(const ls_block *block, const char *prefix, const char *name) {
     for (int i = 0; i < block->nparams; i++)
         if (strcmp(block->param[i].name + strlen(prefix), name) == 0) return &block->param[i];
@@ -114,7 +114,8 @@ static bool describe_missing_bias(const ls_shape *shape, const char *ours, ls_hf
     return true;
 }
 
-/* Describes the tensor of one row of the table, or the bias of a model without it. Returns false if there is none. */
+/* Describes the tensor of one row of the table, or the bias of a model without it. Returns false if the model has no
+ * such tensor. */
 static bool describe_tensor(const ls_shape *shape, const name_row *row, const ls_param *param, const char *prefix,
                             ls_hf_tensor *out) {
     ls_stored *stored = &out->stored;

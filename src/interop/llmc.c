@@ -45,6 +45,7 @@ static size_t element_offset(const ls_model *model, size_t padded, int number) {
 
 /* ---- the header -------------------------------------------------------------------------------------------------- */
 
+/* Reads exactly `bytes` bytes at an offset; LS_ERR_INPUT if the file ends before. */
 static ls_status read_at(int fd, size_t offset, void *host, size_t bytes) {
     size_t got = ls_fd_read(fd, host, bytes, (off_t)offset);
     if (got == bytes) return LS_OK;
@@ -104,12 +105,14 @@ static ls_status dtype_of_version(int32_t version, ls_dtype *dtype) {
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
+/* Reads bytes of a stored tensor: the `read` of ls_stored. */
 static ls_status read_stored(const ls_stored *stored, size_t byte_offset, void *host, size_t bytes) {
     const ls_weights *weights = stored->file;
     ls_status status = read_at(weights->fd, stored->offset + byte_offset, host, bytes);
     return status == LS_OK ? LS_OK : ls_fail_at(status, "%s: ", weights->path);
 }
 
+/* Checks that the file has exactly `want` bytes. */
 static ls_status check_length(const ls_weights *weights, size_t want) {
     struct stat about;
     if (fstat(weights->fd, &about) != 0) return ls_fail_errno(LS_ERR_INPUT, "cannot read its size");
@@ -119,6 +122,7 @@ static ls_status check_length(const ls_weights *weights, size_t want) {
                    (long long)about.st_size, want);
 }
 
+/* Reads the header, checks the length, and lists every parameter with its place in the file. */
 static ls_status read_file(ls_weights *weights, const char *path) {
     int32_t header[LLMC_HEADER_INTS];
     ls_shape shape;
@@ -172,6 +176,7 @@ static ls_status check_shape(const ls_shape *shape) {
 
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
 
+/* Appends bytes to the file; an ls_stored_write_fn. */
 static ls_status write_bytes(void *ctx, const void *data, size_t bytes) {
     const ls_new_file *out = ctx;
     size_t put = ls_fd_write(out->fd, data, bytes, -1);
@@ -191,6 +196,7 @@ static ls_status reserve_space(const ls_new_file *out, size_t bytes) {
 
 /* ---- content ----------------------------------------------------------------------------------------------------- */
 
+/* Writes the header of 1024 bytes. */
 static ls_status write_header(ls_new_file *out, const ls_shape *shape, ls_dtype dtype, size_t padded) {
     int32_t header[LLMC_HEADER_INTS] = {LLMC_MAGIC,        dtype == LS_BF16 ? LLMC_BF16 : LLMC_FP32,
                                         (int32_t)shape->T, (int32_t)shape->V,
@@ -199,12 +205,14 @@ static ls_status write_header(ls_new_file *out, const ls_shape *shape, ls_dtype 
     return write_bytes(out, header, sizeof header);
 }
 
+/* Writes zeros for the rows that pad the vocabulary. */
 static ls_status write_padding(ls_new_file *out, size_t bytes) {
     static const char zeros[4096];
     for (; bytes > sizeof zeros; bytes -= sizeof zeros) LS_TRY(write_bytes(out, zeros, sizeof zeros));
     return write_bytes(out, zeros, bytes);
 }
 
+/* Pulls one parameter from the source and writes it. */
 static ls_status write_param(ls_new_file *out, const ls_param *param, ls_dtype dtype, ls_tensor_source source,
                              void *ctx) {
     ls_stored stored = {
@@ -212,6 +220,7 @@ static ls_status write_param(ls_new_file *out, const ls_param *param, ls_dtype d
     return ls_stored_write(&stored, param->name, param, source, ctx, write_bytes, out);
 }
 
+/* Writes the whole file, in the order of llm.c: each tensor of a block for all layers before the next tensor. */
 static ls_status write_model(ls_new_file *out, const ls_model *model, ls_dtype dtype, ls_tensor_source source,
                              void *ctx) {
     const ls_block *first = &model->blocks[0], *last = &model->blocks[model->nblocks - 1];

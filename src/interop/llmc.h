@@ -1,4 +1,4 @@
-/* llmc.h: model files of llm.c (GPT-2). Reading is in weights.h.
+/* llmc.h: writes model files of llm.c (GPT-2). weights.h reads them. All numbers are little-endian.
  *
  *     1024 bytes   256 int32: 20240326, version (3: fp32, 5: bf16), positions, vocab, layers, heads, width,
  *                  padded vocab

@@ -1,4 +1,4 @@
-/* out_folder.c: a folder that appears with all its files or not at all. */
+/* out_folder.c: creates a folder that appears with all its files or not at all. */
 #include "interop/out_folder.h"
 
 #include <dirent.h>

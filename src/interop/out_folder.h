@@ -11,10 +11,11 @@ typedef struct ls_out_folder {
     ls_path partial; /* the folder to write to; "": committed or aborted */
 } ls_out_folder;
 
-/* Creates the partial folder. `path` must be absent or an empty folder. On failure there is nothing to release. */
+/* Creates the partial folder, and missing parents of `path`. `path` must be absent or an empty folder. On failure there
+ * is nothing to release. */
 ls_status ls_out_folder_begin(const char *path, ls_out_folder *out);
-/* Renames `made`, the partial folder or one inside it, to the final name, and removes what is left. Releases `out`,
- * also on failure. */
+/* Renames `made`, the partial folder or one inside it, to the final name, and removes the rest. Releases `out`, also on
+ * failure. */
 ls_status ls_out_folder_commit(ls_out_folder *out, const char *made);
 /* Removes the partial folder with its files. Does nothing after a commit or an abort. */
 void ls_out_folder_abort(ls_out_folder *out);

@@ -1,5 +1,5 @@
-/* save.c: weights of others as one of our checkpoints. The folder is made as that of a store of a run, which writes the
- * checksums and the marker, and then moved to its place. */
+/* save.c: writes imported weights as a checkpoint of lockstep. The folder is made as one of a run's store, which writes
+ * the checksums and the marker, and is then moved to its place. */
 #include "interop/save.h"
 
 #include <stdlib.h>
@@ -12,15 +12,18 @@
 #include "interop/weights_file.h"
 #include "model/shape_file.h"
 
+/* Returns LS_ERR_RESOURCE. */
 static ls_status fail_save_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory to write the checkpoint"); }
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 
+/* Sink of ls_weights_load(): writes rows of a parameter to the safetensors writer. */
 static ls_status write_rows(void *ctx, const ls_param *param, size_t first_row, size_t rows, const float *data) {
     return ls_safetensors_write_at(ctx, (int)param->number, first_row * param->columns, data,
                                    rows * param->columns * sizeof *data);
 }
 
+/* Writes all weights into the checkpoint's weights.safetensors. */
 static ls_status put_tensors(ls_store_save *save, ls_weights *weights, const ls_safetensors_plan *plan) {
     ls_safetensors_writer *writer;
     LS_TRY(ls_store_begin_tensors(save, LS_CHECKPOINT_WEIGHTS, plan, &writer));
@@ -30,6 +33,7 @@ static ls_status put_tensors(ls_store_save *save, ls_weights *weights, const ls_
     return status;
 }
 
+/* Describes the tensors and the shape, and writes the weights. */
 static ls_status put_weights(ls_store_save *save, ls_weights *weights) {
     ls_partition_tensors tensors;
     json_t *shape = ls_shape_to_json(&weights->model->shape);
@@ -50,6 +54,7 @@ static ls_status put_weights(ls_store_save *save, ls_weights *weights) {
 
 /* ---- state and tokenizer ----------------------------------------------------------------------------------------- */
 
+/* Writes state.json: step 0, where the weights come from, tokenizer and token ids. */
 static ls_status put_state(ls_store_save *save, const ls_weights *weights, bool bytes) {
     json_t *state = json_pack("{s:i, s:i, s:i, s:i, s:s, s:s?, s:O?, s:o}", "format", 1, "step", 0, "updates", 0,
                               "samples", 0, "imported", ls_weights_format(weights), "tokenizer", bytes ? "bytes" : NULL,
@@ -62,7 +67,7 @@ static ls_status put_state(ls_store_save *save, const ls_weights *weights, bool 
     return status;
 }
 
-/* Adds the files that belong to the model; `tokenizer` may be NULL. */
+/* Adds the files that belong to the model, and registers them with the checkpoint; `tokenizer` may be NULL. */
 static ls_status put_copies(ls_store_save *save, const char *model, const char *tokenizer) {
     const char *folder = ls_store_save_folder(save), *name;
     if (tokenizer) LS_TRY(ls_copies_put(tokenizer, folder));

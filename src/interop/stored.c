@@ -1,4 +1,4 @@
-/* stored.c: rows of our parameters in files of any kind. */
+/* stored.c: reads and writes rows of parameters as files of any format store them. */
 #include "interop/stored.h"
 
 #include <assert.h>
@@ -8,11 +8,12 @@
 #include "base/memory.h"
 #include "interop/elems.h"
 
-/* A square of elements that is turned at a time, so that both sides stay in the cache. */
+/* Side of the square of elements that is transposed at a time, so that reads and writes stay in the cache. */
 enum { TILE = 64 };
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
+/* Allocates memory after checking that the machine has that much; the caller frees it. */
 static ls_status take_memory(size_t bytes, void **out) {
     LS_TRY(ls_memory_check(bytes));
     *out = malloc(bytes ? bytes : 1);
@@ -81,7 +82,8 @@ typedef struct export_job {
     unsigned char *raw;
 } export_job;
 
-/* Gets a piece of rows from the source, or zeros. */
+/* Gets a piece of rows, counted from the tensor's first one, from the source into job->values; zeros if there is no
+ * parameter. */
 static ls_status pull_rows(const export_job *job, size_t row, size_t rows) {
     size_t elems = rows * job->stored->columns;
     if (job->param) return job->source(job->source_ctx, job->param, job->stored->first_row + row, rows, job->values);
@@ -111,6 +113,7 @@ static ls_status transpose_out(const export_job *job, size_t row, size_t rows) {
     return LS_OK;
 }
 
+/* Converts the tensor piece by piece, and passes the bytes on; a transposed tensor is passed on at once at the end. */
 static ls_status write_pieces(const export_job *job, ls_stored_write_fn write, void *ctx) {
     const ls_stored *stored = job->stored;
     size_t step = ls_stored_piece_rows(stored->columns), unit = ls_dtype_bytes(stored->dtype);

@@ -11,7 +11,8 @@
 
 #include "nn/param.h"
 
-/* A callback that receives `rows` rows of a parameter, from canonical row first_row on, as [rows][columns]. */
+/* A callback that receives `rows` rows of a parameter, from row first_row on, as [rows][columns]. Rows count in
+ * canonical order: that of files, whatever the number of slices (nn/param.h). `data` is valid during the call. */
 typedef ls_status (*ls_tensor_sink)(void *ctx, const ls_param *param, size_t first_row, size_t rows, const float *data);
 /* A callback that fills `data` with such rows. */
 typedef ls_status (*ls_tensor_source)(void *ctx, const ls_param *param, size_t first_row, size_t rows, float *data);
@@ -26,11 +27,11 @@ static inline size_t ls_stored_piece_rows(size_t columns) {
 typedef struct ls_stored ls_stored;
 
 struct ls_stored {
-    int param; /* number in the model */
-    size_t first_row, rows, columns;
+    int param;                       /* number in the model */
+    size_t first_row, rows, columns; /* the rows of the parameter that it holds; of the parameter: not transposed */
     bool transposed;
-    ls_dtype dtype;
-    /* Copies bytes of the tensor; `file` and `offset` are the reader's own. */
+    ls_dtype dtype; /* in the file */
+    /* Copies bytes of the tensor to `host`; `file` and `offset` are the reader's own. */
     ls_status (*read)(const ls_stored *stored, size_t byte_offset, void *host, size_t bytes);
     const void *file;
     size_t offset;
@@ -38,15 +39,16 @@ struct ls_stored {
 
 /* The transposed tensor that was read last. Zeroed at first. */
 typedef struct ls_stored_cache {
-    const ls_stored *held;
-    void *raw;
+    const ls_stored *held; /* the tensor in `raw`; NULL: none */
+    void *raw;             /* its bytes as in the file */
     size_t capacity_bytes;
 } ls_stored_cache;
 
+/* Frees the cache's memory; the cache is empty then and may be used again. */
 void ls_stored_cache_fini(ls_stored_cache *cache);
 
-/* Reads rows first_row … of the parameter as fp32. They must lie inside the tensor. A transposed tensor is read whole
- * into the cache, unless it is there; for others the cache is not used. */
+/* Reads rows of the parameter, from its row first_row on, as fp32 [rows][columns]. They must lie inside the tensor. A
+ * transposed tensor is read whole into the cache, unless it is there; for others the cache is not used. */
 ls_status ls_stored_read(const ls_stored *stored, ls_stored_cache *cache, size_t first_row, size_t rows, float *out);
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* weights.c: the weights of a model from wherever they are. */
+/* weights.c: opens the weights of a model of any format, and reads them. */
 #include "interop/weights.h"
 
 #include <assert.h>
@@ -29,6 +29,7 @@ ls_status ls_weights_begin(ls_weights *weights, const ls_shape *shape, int count
     return weights->list ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a list of %d tensors", count);
 }
 
+/* Reads bytes of a safetensors tensor: the `read` of ls_stored. */
 static ls_status read_safetensor(const ls_stored *stored, size_t byte_offset, void *host, size_t bytes) {
     return ls_safetensor_read(stored->file, byte_offset, host, bytes);
 }
@@ -79,7 +80,7 @@ void ls_weights_close(ls_weights *weights) {
 
 typedef ls_status (*open_fn)(ls_weights *weights, const char *path);
 
-/* Opens weights by a reader. Leaves *out unchanged on failure. */
+/* Opens weights with the reader of one format, and indexes them. Leaves *out unchanged on failure. */
 static ls_status open_with(open_fn open, const char *path, ls_weights **out) {
     ls_weights *weights = calloc(1, sizeof *weights);
     if (!weights) return ls_fail(LS_ERR_RESOURCE, "out of memory to open %s", path);
@@ -129,6 +130,7 @@ out:
     return status;
 }
 
+/* Verifies the checksums of all files of a checkpoint. */
 static ls_status verify_checkpoint(const char *folder) {
     ls_checkpoint *checkpoint = NULL;
     LS_TRY(ls_checkpoint_open(folder, &checkpoint));
@@ -137,10 +139,12 @@ static ls_status verify_checkpoint(const char *folder) {
     return status;
 }
 
+/* Returns whether the folder is a run's. */
 static bool is_run(const char *path) {
     return ls_folder_has(path, "checkpoints") || ls_folder_has(path, "identity.json");
 }
 
+/* Returns whether the folder is a checkpoint, complete or not. */
 static bool is_checkpoint(const char *path) {
     return ls_folder_has(path, LS_CHECKPOINT_MARKER) || ls_folder_has(path, LS_CHECKPOINT_WEIGHTS);
 }
@@ -171,7 +175,7 @@ static ls_status open_any(const char *path, bool verify, ls_weights **out) {
 ls_status ls_weights_open(const char *path, ls_weights **out) { return open_any(path, true, out); }
 ls_status ls_weights_open_again(const char *path, ls_weights **out) { return open_any(path, false, out); }
 
-/* Resolves --model to a shape, and to weights if it has any. */
+/* Resolves --model to a shape and, if it has weights, opens them; *weights is NULL otherwise. */
 static ls_status resolve_model(const char *model, bool verify, ls_shape *shape, ls_weights **weights) {
     *weights = NULL;
     if (ls_shape_preset(model, shape) == LS_OK) return LS_OK;
@@ -267,7 +271,7 @@ ls_status ls_weights_read(void *ctx, const ls_param *param, size_t first_row, si
 
 /* ---- loading ----------------------------------------------------------------------------------------------------- */
 
-/* What goes along from parameter to parameter. */
+/* State of a load over all parameters. */
 typedef struct load {
     ls_weights *weights;
     ls_tensor_sink sink;
@@ -276,7 +280,7 @@ typedef struct load {
     size_t capacity;
 } load;
 
-/* Passes rows begin … end − 1 of a parameter to the sink. */
+/* Reads rows begin … end − 1 of a parameter, and passes them to the sink in pieces. */
 static ls_status load_rows(load *l, const ls_param *param, size_t begin, size_t end) {
     size_t step = ls_stored_piece_rows(param->columns);
     if (step > param->rows) step = param->rows;
@@ -294,6 +298,7 @@ static ls_status load_rows(load *l, const ls_param *param, size_t begin, size_t 
     return LS_OK;
 }
 
+/* Checks that the model has as many parameters as the weights. */
 static ls_status check_count(const ls_weights *weights, const ls_model *model) {
     int own = weights->model->nparams;
     if (model->nparams == own) return LS_OK;
@@ -311,11 +316,12 @@ ls_status ls_weights_load(ls_weights *weights, const ls_model *model, ls_tensor_
     return status;
 }
 
+/* Sink that writes rows into the partition, which ignores elements that it does not store. */
 static ls_status put_in_partition(void *ctx, const ls_param *param, size_t first_row, size_t rows, const float *data) {
     return ls_partition_write(ctx, param, LS_TENSOR_WEIGHT, first_row * param->columns, rows * param->columns, data);
 }
 
-/* Loads the rows of a parameter that the partition stores. */
+/* Loads the rows of a parameter that the partition stores; also checks parameters of which it stores none. */
 static ls_status load_needed(load *l, const ls_param *param, ls_partition_pieces *pieces) {
     LS_TRY(check_param(l->weights, param)); /* of those that are others' too */
     LS_TRY(ls_partition_pieces_list(l->ctx, param, LS_TENSOR_WEIGHT, pieces));
@@ -340,6 +346,7 @@ ls_status ls_weights_load_partition(ls_weights *weights, ls_partition *partition
 
 /* ---- our checkpoints --------------------------------------------------------------------------------------------- */
 
+/* Reads the shape from the metadata of a checkpoint's weights. */
 static ls_status read_shape(const ls_safetensors *file, ls_shape *shape) {
     const char *format = ls_safetensors_metadata_find(file, "format");
     const char *text = ls_safetensors_metadata_find(file, "shape");
@@ -350,6 +357,7 @@ static ls_status read_shape(const ls_safetensors *file, ls_shape *shape) {
     return status == LS_OK ? LS_OK : ls_fail_at(status, "%s: ", ls_safetensors_path(file));
 }
 
+/* Adds every parameter of a checkpoint to the list; the file must have exactly these tensors. */
 static ls_status add_tensors(ls_weights *weights) {
     int params = weights->model->nparams;
     for (int p = 0; p < params; p++) {
@@ -406,6 +414,7 @@ out:
 
 enum { CONFIG_BYTES_MAX = 1 << 20 };
 
+/* Appends an id of the vocabulary if there is room; ignores other values. */
 static void add_eos_id(const json_t *value, size_t V, int32_t *ids, size_t capacity, size_t *count) {
     json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
     if (id >= 0 && (uint64_t)id < V && *count < capacity) ids[(*count)++] = (int32_t)id;

@@ -34,15 +34,17 @@ void ls_weights_close(ls_weights *weights);
  * closes *weights, which is NULL if there is only a shape, as in a Hugging Face folder without weights. */
 ls_status ls_weights_resolve(const char *model, ls_shape *shape, ls_weights **weights);
 /* Resolves --model in the same way without verifying checksums, for a caller that needs only the kind and the shape.
- * The weights may be damaged. */
+ * The weights may be damaged; the caller closes them. */
 ls_status ls_weights_look(const char *model, ls_shape *shape, ls_weights **weights);
 
 /* The results of the following functions are borrowed until ls_weights_close(). */
-/* Return the format of the weights, and its name. */
+/* Returns the format of the weights. */
 ls_weights_kind ls_weights_kind_of(const ls_weights *weights);
+/* Returns its name for messages. */
 const char *ls_weights_format(const ls_weights *weights);
 /* Returns the folder or file that the weights are read from; for a run directory, the folder of the checkpoint. */
 const char *ls_weights_path(const ls_weights *weights);
+/* Returns the shape of the model. */
 const ls_shape *ls_weights_shape(const ls_weights *weights);
 /* Returns a model of that shape, without memory, whose parameters may be passed to the functions below. */
 const ls_model *ls_weights_model(const ls_weights *weights);
@@ -51,8 +53,8 @@ const char *ls_weights_tokenizer(const ls_weights *weights);
 /* Returns the path of the tokenizer files that are copied along with the model, or a folder that may have such files,
  * also of tokenizers that ls_tokenizer_open() cannot open; NULL: there are none. */
 const char *ls_weights_companions(const ls_weights *weights);
-/* Returns "bos_token_id", "eos_token_id" and "pad_token_id", as in Hugging Face's config.json; NULL if none is
- * known. */
+/* Returns an object with those of "bos_token_id", "eos_token_id" and "pad_token_id" that Hugging Face's config.json
+ * has, possibly empty; NULL for weights that come with none, such as llm.c's. */
 const json_t *ls_weights_token_ids(const ls_weights *weights);
 /* Lists the ids that end a text, at most `capacity`: "eos_token_id" of the model's generation_config.json, otherwise of
  * its config.json. *count is 0 if none is known. */
@@ -61,11 +63,12 @@ ls_status ls_weights_eos(const ls_weights *weights, int32_t *ids, size_t capacit
 int64_t ls_weights_step(const ls_weights *weights);
 
 /* Passes all parameters of `model`, in its order, to `sink`, in pieces of whole rows. LS_ERR_INPUT if the model has
- * another shape than the weights, or a weight is not finite. */
+ * another shape than the weights, or a weight is not finite; a failure of the sink ends the load. */
 ls_status ls_weights_load(ls_weights *weights, const ls_model *model, ls_tensor_sink sink, void *ctx);
-/* Loads the rows that a worker needs into its partition, which has the same shape. Other rows are not read, except that
- * a tensor stored transposed (stored.h) is always read as a whole. Not collective: each worker calls it independently.
- * LS_ERR_INPUT as for ls_weights_load(). */
+/* Loads the rows that a worker needs into its partition (the part of the model that it holds), which has the same
+ * shape. Other rows are not read, except that a tensor stored transposed (stored.h) is always read as a whole. Not
+ * collective: each worker calls it independently, and then all call ls_partition_settle(). LS_ERR_INPUT as for
+ * ls_weights_load(). */
 ls_status ls_weights_load_partition(ls_weights *weights, ls_partition *partition);
 /* Reads rows of one parameter as [rows][columns]. LS_ERR_INPUT if the parameter has another shape, or a value is not
  * finite. It is an ls_tensor_source: `weights` is the ls_weights. */

@@ -1,4 +1,4 @@
-/* calls.c: the calls that bench and probe time. */
+/* calls.c: makes and runs the calls that bench and probe time. */
 #include "lab/calls.h"
 
 /* ---- matmuls and attention --------------------------------------------------------------------------------------- */
@@ -59,6 +59,7 @@ void ls_link_resize(ls_link_vector *v, size_t bytes) {
     for (int r = 0; r < v->size; r++) v->shard_bytes[r] = (v->shards[r + 1] - v->shards[r]) * sizeof(float);
 }
 
+/* Sends the vector from rank 0 to rank 1 and back; other ranks return at once. */
 static ls_status ping_pong(const ls_link_vector *v) {
     size_t bytes = v->elems * sizeof(float);
     if (v->rank > 1) return LS_OK;

@@ -10,7 +10,8 @@
 #include "model/model.h"
 #include "run/inputs/inputs.h"
 
-/* A batch that no number of workers divides evenly. */
+/* Sequences of a batch: 13, which no number of workers divides; with batch norm 24, because its groups must be equal.
+ */
 enum { DEFAULT_B = 13, DEFAULT_B_NORM = 24, DEFAULT_T = 11, DEFAULT_GROUPS = 8, PURPOSE_TOKENS = 0x7EC1 };
 
 /* Sizes are odd on purpose: nothing is a multiple of a vector, a slice or a shard. */
@@ -63,6 +64,7 @@ bool ls_lab_model_name(const ls_options *o, int i, const char **name) {
     return true;
 }
 
+/* Returns the built-in model of that name; NULL: there is none. */
 static const own_model *find_own_model(const char *name) {
     for (int i = 0; i < OWN_MODELS; i++)
         if (strcmp(own_models[i].shape.name, name) == 0) return &own_models[i];
@@ -136,6 +138,7 @@ static ls_status make_up_data(ls_lab_model *c) {
     return status;
 }
 
+/* Opens the images of the options, or drawings that are generated if there is no --data. */
 static ls_status open_images(const ls_options *o, ls_lab_model *c) {
     enum { DRAWINGS = 256 };
     const ls_shape *shape = &c->settings.shape;
@@ -147,6 +150,8 @@ static ls_status open_images(const ls_options *o, ls_lab_model *c) {
                                 &c->val_images);
 }
 
+/* Opens the training and validation data: images, random tokens, or the user's corpus. Built-in models read
+ * text as bytes. */
 static ls_status open_data(const ls_options *o, bool is_own, ls_lab_model *c) {
     char cache[PATH_MAX];
     ls_frame frame;

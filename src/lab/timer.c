@@ -1,4 +1,5 @@
-/* timer.c: warm-up, then samples. bench/comm_openmpi.c and bench/gemm_openblas.c do the same: change all or none. */
+/* timer.c: warm-up, then samples. bench/comm_openmpi.c and bench/gemm_openblas.c do the same, so that times compare:
+ * change all or none. */
 #include "lab/timer.h"
 
 #include "base/clock.h"
@@ -14,7 +15,7 @@ static ls_status time_batch(const ls_timer *t, ls_timer_call call, void *ctx, in
     return LS_OK;
 }
 
-/* Makes calls until a batch is long enough; *once is the seconds of one call. */
+/* Makes calls until a batch is long enough; *once is the seconds of one call, by worker 0's clock. */
 static ls_status warm_up(const ls_timer *t, ls_timer_call call, void *ctx, double *once) {
     for (int repeats = 1; repeats <= REPEATS_MAX; repeats *= 4) {
         LS_TRY(time_batch(t, call, ctx, repeats, once));

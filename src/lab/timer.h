@@ -15,13 +15,13 @@ enum { LS_TIMER_SAMPLES_MAX = 64 };
 
 typedef struct ls_timer {
     ls_comm *comm;                /* of the workers that make the calls together; NULL: this one alone */
-    double sample_s, total_s;     /* what one sample, and all of them, should last */
-    int samples_min, samples_max; /* however long that is; at most LS_TIMER_SAMPLES_MAX */
+    double sample_s, total_s;     /* seconds that one sample, and all of them, should last */
+    int samples_min, samples_max; /* bounds of their number, which come before total_s; at most LS_TIMER_SAMPLES_MAX */
 } ls_timer;
 
 typedef struct ls_timing {
     int samples;
-    double seconds[LS_TIMER_SAMPLES_MAX]; /* of one call */
+    double seconds[LS_TIMER_SAMPLES_MAX]; /* of one call, by sample */
 } ls_timing;
 
 typedef ls_status (*ls_timer_call)(void *ctx);

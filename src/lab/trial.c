@@ -87,8 +87,8 @@ typedef struct task {
     ls_device_choice chosen;
 } task;
 
-/* Opens the device of one worker and runs the trial on it. A forked process uses its instruction set also for the sums
- * of collectives. */
+/* Opens the device of one worker and runs the trial on it: the function of every worker. A forked process uses its
+ * instruction set also for the sums of collectives. */
 static ls_status run_layout(ls_world *world, void *arg) {
     const task *t = arg;
     const char *trace = t->trial->traced ? t->place->options->trace : NULL;

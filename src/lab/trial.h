@@ -1,5 +1,5 @@
-/* trial.h: runs a few training steps under a layout, in new workers: the unit of work of verify and scale. Forks, so no
- * thread may have been started. */
+/* trial.h: runs a few training steps under a layout, in new workers: the unit of work of verify and scale. Each trial
+ * has processes of its own, so that none affects the next. Forks, so no thread may have been started. */
 #ifndef LS_LAB_TRIAL_H
 #define LS_LAB_TRIAL_H
 
@@ -38,8 +38,8 @@ typedef struct ls_trial {
 ls_trial ls_trial_make(const ls_lab_model *one, const ls_layout *layout, int threads);
 /* Returns whether this process prints results: the only one, or process 0 of a launcher. */
 bool ls_trial_is_first(const ls_trial_place *place);
-/* Runs the trial in the workers of the layout. If the layout has one worker, one of the launcher's workers runs it and
- * the others wait. */
+/* Runs the trial in the workers of the layout and waits for them. If the layout has one worker, rank 0 of a launcher's
+ * workers runs it and the others wait; without a launcher it runs in a child process. */
 ls_status ls_trial_run(const ls_trial_place *place, const ls_trial *trial);
 /* Runs the trial in the calling worker: creates a trainer, loads or initializes the weights, and calls `trial->steps`.
  * All workers of `world` must call it together; `world` is NULL for a single worker. */

@@ -33,7 +33,8 @@ double ls_plan_best_mfu(const ls_plan_task *task, ls_plan_type type) {
     return best;
 }
 
-/* Counts optimizer state and the weights as matmuls read them as the contents of a checkpoint. */
+/* A checkpoint holds optimizer state and the weights as matmuls read them. Failures come from every node of
+ * all sites. */
 ls_course ls_plan_course_of(const ls_plan_question *q, const ls_plan_task *task, const ls_plan_choice *choice) {
     const ls_knobs *l = &choice->layout;
     double nodes = 0, state = 4 + 2 * ls_plan_state_bytes(l) + (l->type == LS_PLAN_FP32 ? 0 : 2);
@@ -48,7 +49,8 @@ ls_course ls_plan_course_of(const ls_plan_question *q, const ls_plan_task *task,
                         q->failures.bytes_per_second, q->failures.restart_seconds);
 }
 
-/* Computes what the link between two sites costs, and predicts the layout that is cut the other way. */
+/* Fills across_bytes, across_seconds and not_cut: what the link between two sites costs (the step's time less that with
+ * an almost infinite link), and the layout cut the other way. Does nothing for one site. */
 static ls_status weigh_cut(ls_plan_answer *a) {
     ls_plan_task task = a->task;
     const ls_plan_choice *best = a->best;
@@ -74,7 +76,8 @@ static ls_status weigh_cut(ls_plan_answer *a) {
     return LS_OK;
 }
 
-/* Returns the task on the cluster in question, or on the part of its sites that should be used. */
+/* Returns the task to show the scaling of: all devices in question or, if a whole site should stay unused, those that
+ * should be used. */
 static ls_plan_task scaled_task(const ls_plan_answer *a) {
     ls_plan_task task = a->task;
     const ls_cluster *asked = &a->question->task.cluster;
@@ -83,6 +86,8 @@ static ls_plan_task scaled_task(const ls_plan_answer *a) {
     return task;
 }
 
+/* Fills in all that an answer says about its best layout: losses, single changes, scaling, memory, sensitivity,
+ * conventions. */
 static ls_status explain_best(ls_plan_answer *a) {
     const ls_plan_question *q = a->question;
     ls_plan_task scaled = scaled_task(a);
@@ -99,7 +104,7 @@ static ls_status explain_best(ls_plan_answer *a) {
     return weigh_cut(a);
 }
 
-/* Returns the error band of the chip about which least is known. */
+/* Returns the larger of the sites' error bands, as a share of the time. */
 static double error_of(const ls_cluster *cluster) {
     double most = 0;
     for (int i = 0, rows; i < cluster->sites; i++) {
@@ -109,7 +114,8 @@ static double error_of(const ls_cluster *cluster) {
     return most;
 }
 
-/* Finds whether fewer devices would do better, and answers about them then. */
+/* Finds whether fewer devices would be faster. If so, replaces a->task by the task on those devices, and searches
+ * again. */
 static ls_status weigh_sizes(ls_plan_answer *a) {
     const ls_layout_request *request = &a->question->request;
     LS_TRY(ls_plan_sizes(&a->task, request, &a->found.fits[0], &a->use));
@@ -121,7 +127,8 @@ static ls_status weigh_sizes(ls_plan_answer *a) {
 /* Node by node as far as that, then twice as many each time. */
 enum { NODES_TRIED = 32 };
 
-/* Finds the best layout on a changed cluster; *fits false: nothing fits. */
+/* Finds the best layout on a changed cluster, with dp open and the memory limit scaled with the chip's memory. *fits is
+ * false if nothing fits or no layout is possible there, which is no error. */
 static ls_status best_of(const ls_plan_question *q, const ls_plan_task *task, bool *fits, ls_plan_choice *out) {
     ls_layout_request request = q->request;
     double now = q->task.cluster.site[0].chip.memory_bytes, then = task->cluster.site[0].chip.memory_bytes;
@@ -134,7 +141,7 @@ static ls_status best_of(const ls_plan_question *q, const ls_plan_task *task, bo
     return status;
 }
 
-/* Searches the same cluster without the given knobs, except the number type. */
+/* Remedy: searches the same cluster without the given knobs, except the number type. */
 static ls_status other_knobs(const ls_plan_question *q, ls_plan_remedy *out) {
     ls_plan_question open = *q;
     open.request = ls_layout_request_none();
@@ -143,7 +150,8 @@ static ls_status other_knobs(const ls_plan_question *q, ls_plan_remedy *out) {
     return best_of(&open, &q->task, &out->is_freed, &out->freed);
 }
 
-/* Searches with the optimizer state on the host. */
+/* Remedy: searches with the optimizer state in host memory; skipped if that was asked for anyway, or for CPU
+ * workers. */
 static ls_status offloaded(const ls_plan_question *q, ls_plan_remedy *out) {
     ls_plan_question with = *q;
     ls_knob_give(&with.request, LS_KNOB_offload, true);
@@ -158,6 +166,8 @@ static long long next_size(const ls_site *site, long long chips) {
     return chips < site->chips + NODES_TRIED * node ? chips + node : 2 * chips;
 }
 
+/* Remedy: tries growing numbers of chips, the same number at each site, until a layout fits or LS_CHIPS_MAX is
+ * reached. */
 static ls_status more_chips(const ls_plan_question *q, ls_plan_remedy *out) {
     const ls_site *site = &q->task.cluster.site[0];
     for (long long chips = next_size(site, site->chips); chips <= LS_CHIPS_MAX; chips = next_size(site, chips)) {
@@ -173,7 +183,8 @@ static ls_status more_chips(const ls_plan_question *q, ls_plan_remedy *out) {
     return LS_OK;
 }
 
-/* Tries chips with more memory, the least of it first. */
+/* Remedy: tries the chips of the table with more memory than the present one, the least of it first; skipped for CPU
+ * workers. */
 static ls_status larger_chip(const ls_plan_question *q, ls_plan_remedy *out) {
     double tried = q->task.cluster.site[0].chip.memory_bytes;
     if (q->task.cluster.site[0].chip.is_cpu) return LS_OK;

@@ -1,10 +1,13 @@
-/* check.c: layouts that cannot be, and what would do instead. */
+/* check.c: refuses layouts that are impossible, with messages that say what is possible, and writes a layout as a file
+ * for train --layout. */
 #include "plan/plan.h"
 
+/* Returns LS_ERR_INPUT for a degree below 1. */
 static ls_status refuse_number(const char *name, long long value) {
     return ls_fail(LS_ERR_INPUT, "%s is %lld; it must be 1 or more", name, value);
 }
 
+/* Checks each knob by itself, without the model or the cluster. */
 static ls_status check_numbers(const ls_knobs *l) {
     if (l->dp < 1) return refuse_number("dp", l->dp);
     if (l->tp < 1) return refuse_number("tp", l->tp);
@@ -23,6 +26,8 @@ static ls_status check_numbers(const ls_knobs *l) {
     return LS_OK;
 }
 
+/* Checks the knobs against the model's heads and layers, and refuses the two knobs whose cost only measured machines
+ * have. */
 static ls_status check_model(const ls_plan_task *task, const ls_knobs *l) {
     const ls_shape *shape = &task->shape;
     long long chunks = (long long)l->pp * l->virtual_stages;
@@ -47,6 +52,7 @@ static ls_status check_model(const ls_plan_task *task, const ls_knobs *l) {
     return LS_OK;
 }
 
+/* With the optimizer state on the host: checks that the figures of every site's host link are known. */
 static ls_status check_host(const ls_plan_task *task, const ls_knobs *l) {
     for (int i = 0; l->offload && i < task->cluster.sites; i++) {
         const ls_chip *chip = &task->cluster.site[i].chip;
@@ -101,7 +107,8 @@ ls_status ls_plan_check(const ls_plan_task *task, const ls_knobs *l) {
     return check_units(task, l);
 }
 
-/* Formats the groups of each replica for --shares, in the order of sites, as few as keep their proportion. */
+/* Formats the groups of each replica for --shares, in the order of sites, with the smallest numbers of that proportion.
+ * Returns `text`, or NULL where no uneven shares are needed (or dp is above LS_CHUNKS_MAX). */
 static const char *shares_text(const ls_plan_task *task, const ls_knobs *layout, char *text, size_t room) {
     int replicas[2], micros[2], share[LS_CHUNKS_MAX];
     if (layout->dp > LS_CHUNKS_MAX || !ls_plan_shares(task, layout, replicas, micros) || micros[0] == micros[1])

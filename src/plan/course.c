@@ -1,4 +1,4 @@
-/* course.c: checkpoints and failures. */
+/* course.c: the duration of a run with checkpoints and failures, by the formulas of course.h. */
 #include "plan/course.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ ls_course ls_course_of(double work_seconds, double mtbf_seconds, double checkpoi
     return c;
 }
 
-/* Returns the goodput if each failure loses `lost_seconds`; 0: nothing is left. */
+/* Returns the goodput if each failure loses `lost_seconds`; 0 if failures come faster than that. */
 static double goodput_after(const ls_mending *m, double lost_seconds, double mtbf_seconds) {
     return lost_seconds < mtbf_seconds ? (1 - lost_seconds / mtbf_seconds) / (1 + m->save_share) : 0;
 }

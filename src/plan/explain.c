@@ -1,5 +1,5 @@
-/* explain.c: where the time of a step goes beyond the work itself, how a model comes to fit, and how the same model
- * does on fewer and on more chips. */
+/* explain.c: where the time of a step goes beyond useful computing, which technique saves how much memory, and the same
+ * model on fewer and on more chips. */
 #include "plan/explain.h"
 
 #include <stdarg.h>
@@ -9,7 +9,8 @@
 
 #include "plan/cost/cost_case.h"
 
-/* Counts half of the FLOPs that model_flops counts if attention skips what the causal mask hides. */
+/* Returns the FLOPs of attention; with flash attention, which skips what the causal mask hides, half of what
+ * model_flops counts. */
 static double attention_flops(const ls_plan_task *task) {
     const ls_shape *shape = &task->shape;
     double n = (double)task->seq * (double)task->global_batch;
@@ -62,6 +63,7 @@ typedef struct climb {
     int count;
 } climb;
 
+/* Appends a rung: the memory of the layout reached so far, under the formatted name. */
 __attribute__((format(printf, 2, 3))) static ls_status add_rung(climb *c, const char *format, ...) {
     ls_prediction p;
     ls_plan_rung *rung = &c->rung[c->count];
@@ -77,6 +79,7 @@ __attribute__((format(printf, 2, 3))) static ls_status add_rung(climb *c, const 
     return LS_OK;
 }
 
+/* Applies the layout's pipeline knobs to the climb, and appends their rung. */
 static ls_status add_pipeline(climb *c, const ls_knobs *l) {
     c->at.pp = l->pp;
     c->at.virtual_stages = l->virtual_stages;
@@ -87,6 +90,8 @@ static ls_status add_pipeline(climb *c, const ls_knobs *l) {
     return add_rung(c, "pipeline over %d stages, %s", l->pp, ls_schedule_kind_name(l->schedule));
 }
 
+/* Applies dp and ZeRO to the climb with the whole global batch (rungs before have one replica's part), and appends
+ * their rung. */
 static ls_status add_replicas(climb *c, const ls_knobs *l, size_t batch) {
     static const char *const shared[] = {"", "optimizer state", "optimizer state and gradients", "all model state"};
     c->at.dp = l->dp;
@@ -129,7 +134,8 @@ ls_status ls_plan_ladder(const ls_plan_task *task, const ls_knobs *layout, ls_pl
 
 /* ---- scaling ----------------------------------------------------------------------------------------------------- */
 
-/* Lists sizes in chips: a node (at most the cluster), then twice as many each time, and the cluster's own. */
+/* Lists sizes in chips, ascending: one node of each site (or one chip, if the cluster is no larger than that), doubled
+ * up to `most`, and the cluster's own. Returns their number, at most LS_PLAN_POINTS_MAX. */
 static int sizes_of(const ls_cluster *cluster, int most, int *sizes) {
     int own = ls_cluster_chips(cluster), count = 0, unit = cluster->site[0].node * cluster->sites;
     if (own <= unit) unit = cluster->sites;
@@ -156,6 +162,7 @@ bool ls_plan_resize(const ls_plan_task *task, int chips, bool strong, ls_plan_ta
     return ls_cluster_check(&out->cluster) == LS_OK;
 }
 
+/* Returns tokens per second; 0 if the choice is empty or does not fit. */
 static double rate_of(const ls_plan_task *task, const ls_plan_choice *choice) {
     double seconds = choice->prediction.seconds;
     return seconds > 0 ? (double)task->global_batch * (double)task->seq / seconds : 0;
@@ -174,7 +181,8 @@ static ls_status predict_held(const ls_plan_task *task, const ls_plan_choice *ch
     return LS_OK;
 }
 
-/* Finds the fastest layout with the given knobs, except dp, of which more chips have more. */
+/* Finds the fastest layout with the given knobs, except dp, because more chips have more replicas. *out is all 0 if
+ * none fits. */
 static ls_status choose_fastest(const ls_plan_task *task, const ls_layout_request *request, ls_plan_choice *out) {
     ls_layout_request open = *request;
     ls_knob_leave_open(&open, LS_KNOB_dp);

@@ -1,4 +1,4 @@
-/* explain_changes.c: what one change would do: a knob of the layout, or a piece of the hardware. */
+/* explain_changes.c: predicts what one change would do: a knob of the layout, or a piece of the hardware. */
 #include "plan/explain.h"
 
 #include <stdarg.h>
@@ -17,7 +17,8 @@ typedef struct changes {
     int count;
 } changes;
 
-/* The layout under `task`, if it can be and fits; `work`: sequences of its step for each of the choice's. */
+/* Appends the layout under `task` with the formatted text as a change, if it is possible, fits, and the list has room.
+ * `work`: sequences of its step for each one of the present step, so that the gain is per sequence. */
 __attribute__((format(printf, 6, 7))) static ls_status consider(changes *all, const ls_plan_task *task,
                                                                 const ls_knobs *layout, bool hardware, double work,
                                                                 const char *format, ...) {
@@ -35,7 +36,7 @@ __attribute__((format(printf, 6, 7))) static ls_status consider(changes *all, co
     return LS_OK;
 }
 
-/* Another layout of the task as it is. */
+/* Appends another layout of the same task. */
 #define CONSIDER(all, layout, ...) consider(all, (all)->task, layout, false, 1, __VA_ARGS__)
 
 /* ---- knobs ------------------------------------------------------------------------------------------------------- */
@@ -52,7 +53,7 @@ static ls_status try_micro(changes *all) {
     return CONSIDER(all, &to, "micro-batch %zu instead of %zu", to.micro, l->micro);
 }
 
-/* Returns the next number of chunks that divides the layers, up or down; 0: none. */
+/* Returns the next number of chunks per stage that divides the layers, above (step 1) or below (step −1); 0: none. */
 static int other_chunks(const changes *all, int step) {
     int L = (int)all->task->shape.L, pp = all->from->layout.pp, v = all->from->layout.virtual_stages;
     do v += step;
@@ -60,6 +61,7 @@ static int other_chunks(const changes *all, int step) {
     return v <= L / pp ? v : 0;
 }
 
+/* Tries the next numbers of virtual stages in both directions, and the other schedules that the framework has. */
 static ls_status try_schedule(changes *all) {
     const ls_knobs *l = &all->from->layout;
     if (l->pp < 2) return LS_OK;
@@ -82,6 +84,7 @@ static ls_status try_schedule(changes *all) {
     return LS_OK;
 }
 
+/* Tries the ZeRO stages beside the present one, and every other kind of recomputation. */
 static ls_status try_memory_knobs(changes *all) {
     const ls_knobs *l = &all->from->layout;
     for (int zero = l->zero - 1; zero <= l->zero + 1; zero += 2) {
@@ -107,7 +110,7 @@ static void fit_micro(const changes *all, ls_knobs *to) {
     while (to->micro > 1 && (share % to->micro != 0)) to->micro--;
 }
 
-/* Tries moving a factor of two from one kind of parallelism to another. */
+/* Tries moving a factor of two between dp, tp and pp, with the knobs that depend on them adapted. */
 static ls_status try_mesh(changes *all) {
     const ls_knobs *l = &all->from->layout;
     for (int up = 0; up < 3; up++)
@@ -133,6 +136,8 @@ static ls_status try_mesh(changes *all) {
     return LS_OK;
 }
 
+/* Tries overlapped collectives, sequence parallelism, fp8 matmuls, and twice the global batch (the only change of the
+ * result). */
 static ls_status try_program(changes *all) {
     ls_knobs to = all->from->layout;
     const ls_plan_task *task = all->task;
@@ -162,6 +167,7 @@ static ls_status try_program(changes *all) {
 
 /* ---- hardware ---------------------------------------------------------------------------------------------------- */
 
+/* Tries links of twice the bandwidth inside and between nodes, and of four times between sites. */
 static ls_status try_links(changes *all) {
     ls_plan_task task = *all->task;
     const ls_knobs *l = &all->from->layout;
@@ -185,7 +191,7 @@ static ls_status try_links(changes *all) {
                     ls_link_rate_text(across, 1).text);
 }
 
-/* With twice the memory another layout may be best. */
+/* Tries chips with twice the memory: the layout is searched again, with only the number type kept. */
 static ls_status try_more_memory(changes *all) {
     ls_plan_task task = *all->task;
     ls_layout_request request = ls_layout_request_none();

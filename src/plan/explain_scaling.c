@@ -1,15 +1,16 @@
-/* explain_scaling.c: what stops a model from scaling: the kind of time that grows with the devices, and the change that
- * treats exactly that. What slows every device equally at any size is not it. */
+/* explain_scaling.c: what stops a model from scaling: the kind of time whose chip-seconds grow most with the devices,
+ * and the change that reduces mainly that kind. Costs that every size has in equal share are not a bottleneck. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "plan/explain.h"
 
-/* Chip-seconds of a step have grown by less than that: it scales. */
+/* If the chip-seconds of a step grow by less than this share, the model scales. */
 static const double GROWS = .01;
-/* A change treats a kind if so much of what it saves is of that kind. */
+/* A change treats a kind of time if at least this share of what it saves is of that kind. */
 static const double TREATS = .5;
 
+/* Returns the chip-seconds of a step; 0 if nothing fits at that size. */
 static double cost(const ls_plan_point *p) { return p->chips * p->best.prediction.seconds; }
 
 /* Returns the size up to `most` chips with the fewest chip-seconds per step; NULL: none. */
@@ -22,6 +23,7 @@ static const ls_plan_point *cheapest(const ls_plan_point *points, int count, int
     return best;
 }
 
+/* Returns the largest size up to `most` chips at which a layout fits; NULL: none. */
 static const ls_plan_point *last_of(const ls_plan_point *points, int count, int most) {
     const ls_plan_point *last = NULL;
     for (int i = 0; i < count; i++)
@@ -29,7 +31,8 @@ static const ls_plan_point *last_of(const ls_plan_point *points, int count, int 
     return last;
 }
 
-/* Sets the ends: from the cheapest size to the cluster's own or, if nothing grows up to there, to the largest. */
+/* Sets out->from and out->to: the cheapest size, and the cluster's own or, if costs do not grow up to there, the
+ * largest. Returns false if they do not grow at all. */
 static bool set_ends(const ls_plan_point *points, int count, int own, ls_plan_bottleneck *out) {
     const int limits[] = {own, points[count - 1].chips};
     for (int i = 0; i < 2; i++) {
@@ -42,12 +45,14 @@ static bool set_ends(const ls_plan_point *points, int count, int own, ls_plan_bo
     return false;
 }
 
-/* Returns the seconds of this kind that a change saves for the same number of tokens. */
+/* Returns the seconds of this kind that a change saves for the same number of tokens; negative: it costs more. */
 static double saves(const ls_prediction *from, const ls_prediction *to, ls_time_kind kind) {
     double per = to->model_flops > 0 ? from->model_flops / to->model_flops : 1;
     return from->time[kind] - per * to->time[kind];
 }
 
+/* Sets the treatment to the change with the largest gain that saves mainly out->kind; leaves is_treated false if none
+ * does. */
 static ls_status find_treatment(const ls_plan_task *task, ls_plan_bottleneck *out) {
     ls_plan_change *list = calloc(LS_PLAN_CHANGES_MAX, sizeof *list);
     const ls_prediction *now = &out->to.best.prediction;

@@ -1,12 +1,14 @@
 /* habits.c: repeats the search with one convention of the training framework changed. */
 #include "plan/habits.h"
 
-/* Returns whether two best times differ by more than LS_PLAN_HABIT_MATTERS; 0 means that nothing fits. */
+/* Returns whether two best times differ by more than LS_PLAN_HABIT_MATTERS, or one of them is 0 (nothing
+ * fits) alone. */
 static bool is_different(double now, double then) {
     if ((now > 0) != (then > 0)) return true;
     return now > 0 && (then < now * (1 - LS_PLAN_HABIT_MATTERS) || then > now * (1 + LS_PLAN_HABIT_MATTERS));
 }
 
+/* Searches `task`, in which one convention is changed, into out[*count]; counts it only if the answer is different. */
 static ls_status try_habit(const ls_plan_task *task, const ls_layout_request *request, double seconds, const char *what,
                            ls_plan_habit *out, int *count) {
     ls_plan_habit *habit = &out[*count];

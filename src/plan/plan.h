@@ -15,18 +15,19 @@
 
 typedef struct ls_plan_task {
     ls_shape shape;
-    size_t seq, global_batch; /* tokens, sequences */
-    ls_cluster cluster;
-    ls_stack stack;
+    size_t seq, global_batch; /* tokens of a sequence; sequences of a step */
+    ls_cluster cluster;       /* the layout must use all of its chips */
+    ls_stack stack;           /* the training framework whose conventions are assumed */
 } ls_plan_task;
 
 /* Returns true for fp8 and mxfp8. */
 static inline bool ls_plan_is_8bit(ls_plan_type type) { return type >= LS_PLAN_FP8; }
 
-/* Return the bytes of a gradient element in 16-bit or 8-bit training: as stored, and as sent. */
+/* Returns the bytes of a gradient element as kept, in 16-bit or 8-bit training (fp32 training keeps 4). */
 static inline double ls_plan_grad_bytes(const ls_stack *s, ls_plan_type type) {
     return ls_plan_is_8bit(type) && s->grad_bytes_8bit > 0 ? s->grad_bytes_8bit : s->grad_bytes;
 }
+/* Returns the bytes of a gradient element as sent between replicas, likewise. */
 static inline double ls_plan_reduce_bytes(const ls_stack *s, ls_plan_type type) {
     return ls_plan_is_8bit(type) && s->grad_bytes_8bit > 0 ? s->grad_bytes_8bit : s->reduce_bytes;
 }
@@ -45,27 +46,27 @@ typedef enum ls_time_kind {
     LS_TIME_OPTIMIZER,
     LS_TIME_OTHER,
     LS_TIME_KINDS
-} ls_time_kind;
+} ls_time_kind; /* the times of a prediction add up to its step */
 
 typedef enum ls_memory_kind {
     LS_MEMORY_WEIGHTS,
     LS_MEMORY_GRADIENTS,
     LS_MEMORY_OPTIMIZER,
     LS_MEMORY_ACTIVATIONS,
-    LS_MEMORY_WORK,    /* workspace of the layer, or of logits and loss, that runs */
-    LS_MEMORY_BUFFERS, /* communication buffers: gathered layers, buckets */
-    LS_MEMORY_WASTE,   /* fragmentation of the allocator */
-    LS_MEMORY_RESERVED,
+    LS_MEMORY_WORK,     /* workspace of the layer, or of logits and loss, that runs */
+    LS_MEMORY_BUFFERS,  /* communication buffers: gathered layers, buckets */
+    LS_MEMORY_WASTE,    /* fragmentation of the allocator */
+    LS_MEMORY_RESERVED, /* context of the device and its libraries */
     LS_MEMORY_KINDS
 } ls_memory_kind;
 
 typedef struct ls_prediction {
-    double seconds; /* of a step */
-    double time[LS_TIME_KINDS];
-    double memory[LS_MEMORY_KINDS]; /* bytes of the heaviest worker */
-    double memory_bytes, capacity_bytes;
-    int heaviest_stage;
-    int micros;                /* of a replica and step */
+    double seconds;                      /* of a step */
+    double time[LS_TIME_KINDS];          /* seconds of a step by kind */
+    double memory[LS_MEMORY_KINDS];      /* bytes of the heaviest worker */
+    double memory_bytes, capacity_bytes; /* their sum; the memory of that worker's chip */
+    int heaviest_stage;                  /* the pipeline stage with the least free memory, not always the most bytes */
+    int micros;                /* micro-batches of a replica in a step; replicas of unlike sites: of the slower site */
     double model_flops;        /* of a step: forward and backward without recomputation, attention as if not causal */
     double hidden_dp, link_dp; /* seconds of the gradient reduction: overlapped, and in total */
 } ls_prediction;
@@ -82,18 +83,22 @@ static inline int ls_plan_chips(const ls_knobs *layout) {
 }
 
 /* Checks that the layout is possible: the degrees multiply to the chips, tp divides the heads, every stage has layers.
- * The message of LS_ERR_INPUT names the knob and a value that works. Memory is not checked: ls_prediction_fits(). */
+ * The message of LS_ERR_INPUT names the knob (a field of ls_knobs) and what is possible. Memory is not checked:
+ * ls_prediction_fits(). */
 ls_status ls_plan_check(const ls_plan_task *task, const ls_knobs *layout);
-/* Predicts a layout that ls_plan_check() has accepted. Fails with LS_ERR_RESOURCE only. */
+/* Predicts a layout that ls_plan_check() has accepted, by simulating its pipeline. Fails with LS_ERR_RESOURCE only; a
+ * layout that does not fit in memory is predicted like others. */
 ls_status ls_plan_predict(const ls_plan_task *task, const ls_knobs *layout, ls_prediction *out);
 
-/* Writes the first block of each chunk, as in ls_layout; chunk_first is [LS_CHUNKS_MAX + 1]. */
+/* Writes the predicted division into stages: the first block of each chunk and, behind the last, the number of blocks
+ * (embedding and head count as one each), as in ls_layout. chunk_first has room for LS_CHUNKS_MAX + 1. */
 void ls_plan_blocks(const ls_plan_task *task, const ls_knobs *layout, int *chunk_first);
-/* For replicas on two different sites: writes the replicas of each site, and the micro-batches of such a replica in a
- * step. Returns false if all replicas have equally many micro-batches. */
+/* For replicas on two different sites: writes replicas[site], and micros[site], the micro-batches of one such replica
+ * in a step. Returns false and writes nothing if the cluster needs no uneven division: one site, equal sites, or stages
+ * divided between them. */
 bool ls_plan_shares(const ls_plan_task *task, const ls_knobs *layout, int *replicas, int *micros);
-/* Returns the contents of a file for train --layout, with the predicted division into stages; NULL: out of memory.
- * `also` as in ls_knobs_to_json(). */
+/* Returns the contents of a file for train --layout, with the predicted division into stages, as a new reference; NULL:
+ * out of memory. `also` as in ls_knobs_to_json(). */
 json_t *ls_plan_to_json(const ls_plan_task *task, const ls_knobs *layout, unsigned also);
 
 /* Returns whether the heaviest worker's memory fits in its chip. */

@@ -1,8 +1,8 @@
 /* search.c: the fastest layouts of a task, and the nearest that do not fit.
  *
- * Every layout gets a bound first: its memory as it is, and a time below which no schedule can take it. Those that fit
- * are then predicted in the order of their bounds, until the bound is above the slowest layout that is kept: what has
- * not been simulated could not have entered the list. */
+ * Every layout gets a bound first: its exact memory, and a time below which no schedule can take it. Those that fit are
+ * then predicted in the order of their bounds, until the bound is above the slowest layout that is kept: a layout that
+ * was not simulated could not have entered the list. */
 #include "plan/search.h"
 
 #include <math.h>
@@ -14,18 +14,18 @@
 
 typedef struct candidate {
     ls_knobs layout;
-    double seconds, lacks; /* no less than; bytes above the capacity, at most 0: it fits */
-    size_t order;          /* of the walk, for equal ones */
+    double seconds, lacks; /* lower bound of the step; bytes above the chip's capacity, at most 0: it fits */
+    size_t order;          /* number in the enumeration, which decides between equal ones */
     bool slower;           /* than the best that fits */
 } candidate;
 
 typedef struct candidates {
     const ls_plan_task *task;
-    bool first_alone; /* what cannot be the first is left out, */
-    double limit;     /* and what takes longer; 0: nothing is */
+    bool first_alone; /* only the fastest layout is wanted: those that do not fit are not kept, */
+    double limit;     /* nor those above this many seconds; 0: no limit */
     candidate *item;
     size_t count;
-    long long fit;
+    long long fit; /* items that fit: the first ones, once they are sorted */
 } candidates;
 
 ls_plan_task ls_plan_usable(const ls_plan_task *task, const ls_layout_request *request) {
@@ -39,6 +39,8 @@ ls_plan_task ls_plan_usable(const ls_plan_task *task, const ls_layout_request *r
     return out;
 }
 
+/* Visitor of ls_plan_space(): computes the bound of a layout, and keeps it as a candidate unless only the first is
+ * wanted and it cannot be that. */
 static ls_status add_candidate(void *state, const ls_knobs *layout) {
     candidates *all = state;
     ls_prediction bound;
@@ -52,8 +54,10 @@ static ls_status add_candidate(void *state, const ls_knobs *layout) {
     return LS_OK;
 }
 
+/* Compares two numbers, for qsort(). */
 static int by_number(double a, double b) { return a < b ? -1 : a > b; }
 
+/* Compares the numbers of the enumeration, for qsort(). */
 static int by_order(const candidate *a, const candidate *b) { return a->order < b->order ? -1 : a->order > b->order; }
 
 /* Orders layouts that fit before others, and those by time. */
@@ -74,24 +78,28 @@ static int by_lack(const void *left, const void *right) {
     return by ? by : by_order(a, b);
 }
 
-/* Returns whether two layouts compete for one place among those kept. */
+/* Returns whether two layouts compete for one place among those kept: they differ only in knobs such as micro-batch and
+ * schedule. */
 static bool same_kind(const ls_knobs *a, const ls_knobs *b) {
     return a->dp == b->dp && a->tp == b->tp && a->pp == b->pp && a->zero == b->zero && a->recompute == b->recompute &&
            a->stages_across == b->stages_across && a->context == b->context &&
            (a->shard_group > 0) == (b->shard_group > 0);
 }
 
+/* Returns the index of the kept layout of the same kind; −1: none. */
 static int find_kind(const ls_plan_choice *list, int count, const ls_knobs *layout) {
     for (int i = 0; i < count; i++)
         if (same_kind(&list[i].layout, layout)) return i;
     return -1;
 }
 
+/* Returns whether a is faster, or as fast with less memory. */
 static bool is_better(const ls_prediction *a, const ls_prediction *b) {
     return a->seconds < b->seconds || (a->seconds <= b->seconds && a->memory_bytes < b->memory_bytes);
 }
 
-/* Inserts the choice in order, if it is good enough; `same`: where its kind is kept now, or −1. */
+/* Inserts the choice in order, if it is good enough, and drops the slowest if the list is full. `same`: where a layout
+ * of its kind is kept now, which it replaces only if it is better; −1: none. */
 static void insert_kept(ls_plan_found *out, const ls_plan_choice *choice, int same) {
     if (same >= 0) {
         if (!is_better(&choice->prediction, &out->fits[same].prediction)) return;
@@ -118,17 +126,19 @@ static void sort_kept(ls_plan_found *out) {
     }
 }
 
+/* Predicts the layout into *out. */
 static ls_status predict_layout(const candidates *all, const ls_knobs *layout, ls_plan_choice *out) {
     out->layout = *layout;
     return ls_plan_predict(all->task, layout, &out->prediction);
 }
 
-/* Returns the time above which no further layout is kept. */
+/* Returns the time above which no further layout can enter the list; infinite while there is room. */
 static double worst_kept(const candidates *all, const ls_plan_found *out) {
     if (all->first_alone && out->fitting > 0) return out->fits[0].prediction.seconds * (1 + LS_PLAN_NEARLY);
     return out->fitting == LS_PLAN_KEPT ? out->fits[LS_PLAN_KEPT - 1].prediction.seconds : (double)INFINITY;
 }
 
+/* Predicts candidates in the order of their bounds, and keeps the fastest in out->fits. out->fit must be set. */
 static ls_status choose_kept(const candidates *all, ls_plan_found *out) {
     for (size_t i = 0; i < (size_t)out->fit; i++) {
         const candidate *c = &all->item[i];
@@ -166,6 +176,7 @@ static ls_status simplify(const candidates *all, ls_plan_found *out) {
     return LS_OK;
 }
 
+/* Predicts the layouts that fit least badly, one of each kind, into out->lacks. */
 static ls_status choose_nearest(candidates *all, ls_plan_found *out) {
     size_t fit = (size_t)out->fit;
     for (size_t i = fit; i < all->count; i++)
@@ -180,7 +191,7 @@ static ls_status choose_nearest(candidates *all, ls_plan_found *out) {
     return LS_OK;
 }
 
-/* Candidates in order: those that fit, fastest bound first. */
+/* Collects all candidates and sorts them: those that fit first, fastest bound first. Sets all->fit. */
 static ls_status gather(const ls_layout_request *request, candidates *all) {
     LS_TRY(ls_plan_space(all->task, request, add_candidate, all));
     if (all->count > 0) qsort(all->item, all->count, sizeof *all->item, by_seconds);

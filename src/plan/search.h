@@ -14,23 +14,26 @@ enum { LS_PLAN_KEPT = 16 };
 #define LS_PLAN_NEARLY .01
 
 typedef struct ls_plan_found {
-    int fitting, missing; /* how many are kept below */
+    int fitting, missing; /* entries of `fits` and of `lacks` */
     ls_plan_choice
         fits[LS_PLAN_KEPT];             /* fastest first; they differ in dp, tp, pp, zero or recomputation; with fewer
                                            virtual stages where that is within LS_PLAN_NEARLY of the fastest of the kind */
-    ls_plan_choice lacks[LS_PLAN_KEPT]; /* faster than the best that fits first; of those that lack least first */
+    ls_plan_choice lacks[LS_PLAN_KEPT]; /* layouts that do not fit: those faster than the best that fits come first,
+                                           then those with the least missing memory */
     long long tried, fit;               /* layouts in all, and those that fit */
 } ls_plan_found;
 
-/* Searches all layouts. Fails with LS_ERR_INPUT if no layout is possible; if none fits in memory, `fitting` is 0. The
- * result is deterministic. A search for 175 billion parameters on 1,024 chips takes less than 2 s. */
+/* Searches all layouts, with those knobs fixed that the request gives. Fails with LS_ERR_INPUT if no layout is
+ * possible; if none fits in memory, `fitting` is 0. The result is deterministic. A search for 175 billion parameters on
+ * 1,024 chips takes less than 2 s. */
 ls_status ls_plan_search(const ls_plan_task *task, const ls_layout_request *request, ls_plan_found *out);
 
-/* Finds only the fastest layout of ls_plan_search(), which takes less time. seconds is 0 if no layout that takes at
- * most `limit` seconds (0: no limit) fits. Errors as above. */
+/* Finds only the fastest layout of ls_plan_search(), which takes less time. *out is all 0 (seconds 0) if no layout that
+ * takes at most `limit` seconds (0: no limit) fits. Errors as above. */
 ls_status ls_plan_fastest(const ls_plan_task *task, const ls_layout_request *request, double limit,
                           ls_plan_choice *out);
-/* Returns the task with the memory of each chip limited as the request says; chips of two sites keep the same share. */
+/* Returns the task with the memory of each chip limited to request->memory_bytes (0: no limit); with two sites that is
+ * the memory of the smaller chip, and the larger one is limited to the same share. */
 ls_plan_task ls_plan_usable(const ls_plan_task *task, const ls_layout_request *request);
 
 /* space.c: enumerates the layouts that a task and the given knobs allow, always in the same order.
@@ -45,9 +48,11 @@ ls_plan_task ls_plan_usable(const ls_plan_task *task, const ls_layout_request *r
  *   sites            with two: stages divided between them, and replicas */
 typedef ls_status ls_plan_visit(void *state, const ls_knobs *layout);
 
-/* Calls `visit` for each layout. Fails with LS_ERR_INPUT and the reason if there is none, or as the visitor fails. */
+/* Calls `visit` for each layout that ls_plan_check() accepts, whether or not it fits in memory. Replicas get unequal
+ * shares of the batch only if no equal division exists. Fails with LS_ERR_INPUT and the reason if there is none, or as
+ * the visitor fails. */
 ls_status ls_plan_space(const ls_plan_task *task, const ls_layout_request *request, ls_plan_visit *visit, void *state);
-/* Returns the default type of matmuls: bf16, fp16 on chips without it, fp32 on CPUs. */
+/* Returns the default type of matmuls: bf16; fp16 if a chip lacks bf16; fp32 if it lacks both, and on CPUs. */
 ls_plan_type ls_plan_usual_type(const ls_cluster *cluster);
 
 #endif

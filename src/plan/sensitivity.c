@@ -1,4 +1,4 @@
-/* sensitivity.c: the choice priced again with half the bandwidth and with less memory, and what would be chosen then.
+/* sensitivity.c: predicts the choice again with half the bandwidth and with less memory, and what would be chosen then.
  */
 #include "plan/sensitivity.h"
 
@@ -8,8 +8,8 @@
 #include "base/memory.h"
 #include "plan/cost/cost_case.h"
 
-/* Returns the task with half the bandwidth of the links that other jobs may share: between nodes and sites, or inside a
- * single node. Fills out->link and out->where. */
+/* Returns the task with half the bandwidth of the links that other jobs may share: between nodes and sites or, with one
+ * node, inside it. Sets out->link to the unchanged link, and out->where. */
 static ls_plan_task with_slow_links(const ls_plan_task *task, ls_plan_sensitivity *out) {
     ls_plan_task slow = *task;
     ls_cluster *cluster = &slow.cluster;
@@ -30,12 +30,12 @@ static ls_plan_task with_slow_links(const ls_plan_task *task, ls_plan_sensitivit
 
 typedef struct guarded {
     ls_knobs layout;
-    double bound; /* with slow links */
+    double bound; /* lower bound of the step with slow links, seconds */
 } guarded;
 
 typedef struct guard {
     const ls_plan_task *task, *slow;
-    double longest; /* that it may take */
+    double longest; /* step time that a robust layout may have with the links as they are, seconds */
     guarded *item;
     size_t count;
 } guard;
@@ -52,12 +52,14 @@ static ls_status add_to_guard(void *state, const ls_knobs *layout) {
     return LS_OK;
 }
 
+/* Orders layouts by their bound with slow links, for qsort(). */
 static int by_bound(const void *left, const void *right) {
     const guarded *a = left, *b = right;
     return a->bound < b->bound ? -1 : a->bound > b->bound;
 }
 
-/* Replaces the robust layout by one with fewer virtual stages that is nearly as fast, as the search does. */
+/* Replaces the robust layout by one with fewer virtual stages that is nearly as fast with slow links, as the search
+ * does. */
 static ls_status simplify(const guard *g, ls_plan_sensitivity *out) {
     double most = out->robust_link_seconds * (1 + LS_PLAN_NEARLY);
     for (size_t i = 0; i < g->count; i++) {
@@ -77,7 +79,8 @@ static ls_status simplify(const guard *g, ls_plan_sensitivity *out) {
     return LS_OK;
 }
 
-/* Finds the fastest layout with slow links among those that take at most the allowed time and fit in less memory. */
+/* Sets out->robust to the fastest layout with slow links among the guard's, if it beats the choice by LS_PLAN_COLLAPSE
+ * there. */
 static ls_status find_robust(const guard *g, ls_plan_sensitivity *out) {
     double best = out->slow.seconds * (1 - LS_PLAN_COLLAPSE);
     for (size_t i = 0; i < g->count && g->item[i].bound < best; i++) {
@@ -93,6 +96,8 @@ static ls_status find_robust(const guard *g, ls_plan_sensitivity *out) {
     return out->robust.prediction.seconds > 0 ? simplify(g, out) : LS_OK;
 }
 
+/* Finds the robust layout among all of the task; `seconds`: the step of the fastest. Leaves out->robust empty if there
+ * is none. */
 static ls_status search_robust(const ls_plan_task *task, const ls_plan_task *slow, const ls_layout_request *request,
                                double seconds, ls_plan_sensitivity *out) {
     guard g = {.task = task, .slow = slow, .longest = seconds * (1 + LS_PLAN_ROBUST_WITHIN)};

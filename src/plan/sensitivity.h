@@ -1,5 +1,5 @@
-/* sensitivity.h: how a choice fares if assumptions are wrong: slower links, errors of the cost model, less memory; and
- * the layout that is least sensitive to slower links. */
+/* sensitivity.h: how the best layout of a search fares if assumptions are wrong: slower links, errors of the cost
+ * model, less memory; and the layout that is least sensitive to slower links. */
 #ifndef LS_PLAN_SENSITIVITY_H
 #define LS_PLAN_SENSITIVITY_H
 
@@ -11,18 +11,19 @@
 #define LS_PLAN_COLLAPSE .10      /* if the fastest loses more than this with half the bandwidth */
 
 typedef struct ls_plan_sensitivity {
-    ls_link link;               /* with half its bandwidth: between sites or nodes, or inside a single node */
-    const char *where;          /* "between nodes" */
-    ls_prediction slow;         /* prediction of the choice with that link */
-    ls_plan_choice link_best;   /* the best layout with that link */
+    ls_link link;               /* the link that is halved, as it is now: between sites or nodes, or in a single node */
+    const char *where;          /* "between nodes"; a constant */
+    ls_prediction slow;         /* prediction of the choice with half the bandwidth */
+    ls_plan_choice link_best;   /* the best layout then */
     bool fits_less;             /* the choice fits in LS_PLAN_MEMORY_SHARE of the memory */
     ls_plan_choice memory_best; /* the best layout there; seconds 0: nothing fits */
-    int near;                   /* other kept layouts within the error band */
-    ls_plan_choice robust;      /* seconds 0: the fastest does not collapse, or none does better */
+    int near;                   /* other kept layouts within the error band of the best */
+    ls_plan_choice robust;      /* seconds 0: the fastest loses less than LS_PLAN_COLLAPSE, or none gains that much */
     double robust_link_seconds; /* of `robust` with half the bandwidth */
 } ls_plan_sensitivity;
 
-/* Computes the sensitivity of the best layout. `error`: the cost model's error band, as a share of the time. */
+/* Computes the sensitivity of found->fits[0], which must exist. `error`: the cost model's error band, as a share of the
+ * time. */
 ls_status ls_plan_sensitivity_find(const ls_plan_task *task, const ls_layout_request *request,
                                    const ls_plan_found *found, double error, ls_plan_sensitivity *out);
 

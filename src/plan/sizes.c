@@ -1,8 +1,8 @@
 /* sizes.c: the same step on fewer devices.
  *
- * A size is searched only if the model's matmuls at the rate of its chips alone would take less than what is known to
- * be possible, and no layout is simulated whose bound is above that. Sizes that are powers of two come first: they tell
- * early where the best is. */
+ * A size is searched only if the model's matmuls at the rate of its chips alone would take less than the best time
+ * found so far, and no layout is simulated whose bound is above that. Sizes that are powers of two come first, because
+ * they soon lead near the best. */
 #include "plan/sizes.h"
 
 #include <stdlib.h>
@@ -30,6 +30,7 @@ ls_plan_task ls_plan_task_of_size(const ls_plan_task *task, const ls_plan_size *
     return out;
 }
 
+/* Appends a size of `chips` devices at one site, none at the other. */
 static ls_status add_size(sizes *all, int site, int chips) {
     LS_TRY(ls_array_grow(&all->item, all->count, sizeof *all->item, "sizes of a cluster"));
     ls_plan_size *size = &all->item[all->count++];
@@ -40,6 +41,8 @@ static ls_status add_size(sizes *all, int site, int chips) {
 
 static bool is_power(int n) { return (n & (n - 1)) == 0; }
 
+/* Lists the sizes to try, powers of two (devices, or nodes) first; with one site, without the whole of it, which is
+ * known already. */
 static ls_status list_sizes(const ls_cluster *cluster, sizes *out) {
     for (int powers = 1; powers >= 0; powers--)
         for (int i = 0; i < cluster->sites; i++) {
@@ -66,11 +69,13 @@ static double least_seconds(const ls_plan_task *task, ls_plan_type type) {
     return (ls_plan_model_flops(shape, (double)task->seq, (double)task->global_batch) - attention) / rate;
 }
 
+/* Returns tokens per second. */
 static double rate_of(const ls_plan_task *task, const ls_plan_choice *choice) {
     return (double)task->global_batch * (double)task->seq / choice->prediction.seconds;
 }
 
-/* Finds the best layout of a size; its seconds stay 0 if it takes longer than the limit. */
+/* Finds the best layout of a size. Its seconds and rate stay 0 if it would take longer than `limit` seconds, nothing
+ * fits, or no layout is possible. */
 static ls_status price(const ls_plan_task *task, const ls_layout_request *request, double limit, ls_plan_type type,
                        ls_plan_size *size) {
     ls_plan_task part = ls_plan_task_of_size(task, size);
@@ -81,6 +86,7 @@ static ls_status price(const ls_plan_task *task, const ls_layout_request *reques
     return status;
 }
 
+/* Prices every size, and sets `sizes`, `fastest` and `nearly` of *out; `all` is set by the caller. */
 static ls_status price_all(const ls_plan_task *task, const ls_layout_request *request, sizes *all, ls_plan_use *out) {
     ls_plan_type type = out->all.best.layout.type;
     LS_TRY(list_sizes(&task->cluster, all));

@@ -1,4 +1,5 @@
-/* sizes.h: finds out whether fewer devices would be as fast: predicts the best layout for parts of the cluster. */
+/* sizes.h: finds out whether fewer devices would be as fast: predicts the best layout for parts of the cluster. Small
+ * models on many devices are slower than on some of them, because communication outgrows the work. */
 #ifndef LS_PLAN_SIZES_H
 #define LS_PLAN_SIZES_H
 

@@ -23,12 +23,14 @@ ls_plan_type ls_plan_usual_type(const ls_cluster *cluster) {
     return LS_PLAN_BF16;
 }
 
+/* Returns the chips of a node, of the site with the smaller nodes. */
 static int smallest_node(const ls_cluster *cluster) {
     int node = cluster->site[0].node;
     if (cluster->sites > 1 && cluster->site[1].node < node) node = cluster->site[1].node;
     return node;
 }
 
+/* Returns whether the request leaves the knob open, or gives this value. */
 static bool allows(const walk *w, ls_knob knob, int value) {
     return !ls_knob_is_given(w->request, knob) || (int)ls_knob_get(&w->request->knobs, knob) == value;
 }
@@ -42,7 +44,8 @@ static ls_status visit_if_possible(walk *w, const ls_knobs *layout) {
     return w->visit(w->state, layout);
 }
 
-/* Each walk_…() tries the values of a knob that the request leaves open, and calls the next one for each of them. */
+/* Each walk_…() tries the values of a knob that the request leaves open, and calls the next one for each of them. This
+ * one, the last: how two sites divide the layout, stages or replicas. */
 static ls_status walk_sites(walk *w, ls_knobs *l) {
     if (w->task->cluster.sites < 2) return visit_if_possible(w, l);
     for (int across = 0; across < 2; across++) {
@@ -53,6 +56,7 @@ static ls_status walk_sites(walk *w, ls_knobs *l) {
     return LS_OK;
 }
 
+/* Kinds of recomputation, without those that change nothing. */
 static ls_status walk_recompute(walk *w, ls_knobs *l) {
     const ls_stack *stack = &w->task->stack;
     for (int kind = 0; kind <= LS_KNOB_LAST_recompute; kind++) {
@@ -66,6 +70,7 @@ static ls_status walk_recompute(walk *w, ls_knobs *l) {
     return LS_OK;
 }
 
+/* ZeRO stages, and for stage 3 also sharding inside a node with copies between nodes where the framework has that. */
 static ls_status walk_zero(walk *w, ls_knobs *l) {
     for (int zero = 0; zero <= LS_KNOB_LAST_zero; zero++) {
         bool usual = zero == 0 || (l->dp > 1 && (zero == 1 || l->pp == 1 || w->task->stack.sharded_stages));
@@ -82,6 +87,7 @@ static ls_status walk_zero(walk *w, ls_knobs *l) {
     return LS_OK;
 }
 
+/* Continues with one schedule and number of virtual stages, if the request allows both. */
 static ls_status walk_with_schedule(walk *w, ls_knobs *l, ls_schedule_kind kind, int v) {
     if (!allows(w, LS_KNOB_schedule, kind) || !allows(w, LS_KNOB_virtual_stages, v)) return LS_OK;
     l->schedule = kind;
@@ -89,6 +95,8 @@ static ls_status walk_with_schedule(walk *w, ls_knobs *l, ls_schedule_kind kind,
     return walk_zero(w, l);
 }
 
+/* Schedules and virtual stages; interleaved only if chunks and micro-batches divide evenly, unless that number is
+ * given. */
 static ls_status walk_schedules(walk *w, ls_knobs *l) {
     int L = (int)w->task->shape.L, given = w->request->knobs.virtual_stages;
     bool asked = ls_knob_is_given(w->request, LS_KNOB_schedule);
@@ -110,6 +118,8 @@ static ls_status walk_schedules(walk *w, ls_knobs *l) {
     return LS_OK;
 }
 
+/* Micro-batch sizes: those that divide a replica's share, and powers of two where shares are unequal; at most
+ * MICROS_TRIED. */
 static ls_status walk_micros(walk *w, ls_knobs *l) {
     size_t share = (w->task->global_batch + (size_t)l->dp - 1) / (size_t)l->dp;
     if (ls_knob_is_given(w->request, LS_KNOB_micro)) {
@@ -129,6 +139,7 @@ static ls_status walk_micros(walk *w, ls_knobs *l) {
 
 /* ---- the mesh ---------------------------------------------------------------------------------------------------- */
 
+/* Continues with one mesh, if dp is allowed and divides the batch (or unequal shares are allowed). */
 static ls_status walk_with_mesh(walk *w, ls_knobs *l) {
     if (!allows(w, LS_KNOB_dp, l->dp)) return LS_OK;
     if ((size_t)l->dp > w->task->global_batch) return LS_OK;
@@ -137,12 +148,14 @@ static ls_status walk_with_mesh(walk *w, ls_knobs *l) {
     return walk_micros(w, l);
 }
 
+/* Returns whether to try this tp: the given one or, if open, one that agrees with the heads and stays inside a node. */
 static bool tp_is_fine(const walk *w, int tp) {
     size_t H = w->task->shape.H, kv = w->task->shape.kv_heads, n = (size_t)tp;
     if (ls_knob_is_given(w->request, LS_KNOB_tp)) return tp == w->request->knobs.tp;
     return H % n == 0 && (kv % n == 0 || n % kv == 0) && tp <= smallest_node(&w->task->cluster);
 }
 
+/* Every tp and pp for a number of context-parallel chips; dp takes the remaining chips. */
 static ls_status walk_meshes(walk *w, int context) {
     ls_knobs l = w->request->knobs; /* those that are not searched stay as they were given */
     int all = ls_cluster_chips(&w->task->cluster), chips = all / context, L = (int)w->task->shape.L;
@@ -166,6 +179,8 @@ static ls_status walk_meshes(walk *w, int context) {
 /* Context parallelism is searched for sequences of at least this many tokens per chip. */
 enum { CONTEXT_TOKENS_LEAST = 4096 };
 
+/* Numbers of context-parallel chips (powers of two), if the framework balances them and the request leaves them open;
+ * else one. */
 static ls_status walk_all(walk *w) {
     const ls_plan_task *task = w->task;
     if (ls_knob_is_given(w->request, LS_KNOB_context) || w->request->knobs.context > 1 || !task->stack.context_balanced)
@@ -177,6 +192,8 @@ static ls_status walk_all(walk *w) {
     return LS_OK;
 }
 
+/* Returns LS_ERR_INPUT with the reason why no layout is possible: completes the given knobs to one layout, and reports
+ * why that is refused. */
 static ls_status fail_empty(const ls_plan_task *task, const ls_layout_request *request) {
     int chips = ls_cluster_chips(&task->cluster);
     ls_knobs l = request->knobs;

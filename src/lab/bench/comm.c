@@ -65,8 +65,8 @@ ls_status ls_bench_plan_sizes(ls_bench_plan *plan, size_t min_bytes, size_t max_
                    min, max);
 }
 
-/* Counts so: each worker makes its shard (size/W) from the W inputs: it reads `size` bytes. An all-reduce writes the
- * shard to all W outputs. An all-gather reads and writes the whole vector on each worker. */
+/* Each worker makes its shard (size/W) from the W inputs, so it reads `size` bytes. An all-reduce writes the shard to
+ * all W outputs. An all-gather reads and writes the whole vector on each worker. */
 double ls_bench_traffic_bytes(ls_native_op op, int workers, size_t size_bytes) {
     double size = (double)size_bytes;
     switch (op) {
@@ -86,7 +86,7 @@ void ls_bench_size_text(size_t bytes, char text[24]) {
         snprintf(text, 24, "%zuB", bytes);
 }
 
-/* Leaves out the sizes whose buffers, two for each worker, would take more than half of the machine's memory. */
+/* Drops the sizes whose buffers, two for each worker, would take more than half of the machine's memory. */
 static ls_status plan_fit_memory(ls_bench_plan *plan) {
     long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
     if (pages <= 0 || page_bytes <= 0) return LS_OK;
@@ -109,22 +109,26 @@ static ls_status plan_fit_memory(ls_bench_plan *plan) {
 /* Returns the part of element i that all workers' inputs share. */
 static unsigned base_of(size_t i) { return ((uint32_t)i * 2654435761u >> 22); }
 
+/* Returns element i of the sum over all workers' inputs. */
 static float expected_sum(const ls_link_vector *v, size_t i) {
     unsigned w = (unsigned)v->size;
     return (float)(w * base_of(i) + w * (w - 1) / 2);
 }
 
+/* Returns LS_ERR_FAILED for element i of the output. */
 static ls_status fail_wrong(const ls_link_vector *v, size_t i, float expected) {
     return ls_fail(LS_ERR_FAILED, "%s of %zu bytes on %d workers is wrong: element %zu is %.9g, not %.9g",
                    ls_bench_op_name(v->op), v->elems * sizeof(float), v->size, i, (double)v->out[i], (double)expected);
 }
 
+/* Checks that the output, from its start on, holds elements first … end − 1 of the sum. */
 static ls_status check_sum(const ls_link_vector *v, size_t first, size_t end) {
     for (size_t i = first; i < end; i++)
         if (v->out[i - first] != expected_sum(v, i)) return fail_wrong(v, i - first, expected_sum(v, i));
     return LS_OK;
 }
 
+/* Checks that the output from element `at` on holds the first `elems` elements of worker `from`'s input. */
 static ls_status check_copy(const ls_link_vector *v, int from, size_t at, size_t elems) {
     for (size_t i = 0; i < elems; i++) {
         float expected = (float)(base_of(i) + (unsigned)from);
@@ -133,6 +137,7 @@ static ls_status check_copy(const ls_link_vector *v, int from, size_t at, size_t
     return LS_OK;
 }
 
+/* Checks the whole output of the operation on this worker. */
 static ls_status check_result(const ls_link_vector *v) {
     switch (v->op) {
     case LS_NATIVE_ALL_REDUCE: return check_sum(v, 0, v->elems);
@@ -168,7 +173,7 @@ static ls_status median_of_slowest(ls_comm *comm, const ls_timing *own, double *
     return LS_OK;
 }
 
-/* Checks the operation once and measures it. */
+/* Checks the operation once and measures it; worker 0 writes *time_us. Collective. */
 static ls_status measure_op(ls_link_vector *v, double *time_us) {
     ls_timer timer = {.comm = v->comm, .sample_s = 0.02, .samples_min = 5, .samples_max = 5};
     ls_timing timing = {0};
@@ -196,6 +201,8 @@ static ls_status copy_once(void *ctx) {
     return ls_comm_barrier(c->comm);
 }
 
+/* Measures memcpy() in all workers at once, as a yardstick: copied bytes per second of all of them; worker 0
+ * writes it. */
 static ls_status measure_copy(ls_comm *comm, double *bytes_per_s) {
     ls_timer timer = {.comm = comm, .samples_min = 5, .samples_max = 5};
     ls_timing timing = {0};
@@ -229,6 +236,7 @@ static ls_status buffer_alloc(ls_world *world, bool is_private, size_t bytes, fl
     return LS_OK;
 }
 
+/* Frees what buffer_alloc() allocated; NULL does nothing. */
 static void buffer_free(ls_world *world, bool is_private, float *memory) {
     if (is_private)
         free(memory);
@@ -236,6 +244,7 @@ static void buffer_free(ls_world *world, bool is_private, float *memory) {
         ls_world_free(world, memory);
 }
 
+/* Measures every size and operation of the plan. */
 static ls_status measure_all(const job *j, ls_link_vector *v) {
     for (int s = 0; s < j->plan->size_count; s++) {
         ls_link_resize(v, j->plan->size_bytes[s]);
@@ -247,6 +256,7 @@ static ls_status measure_all(const job *j, ls_link_vector *v) {
     return LS_OK;
 }
 
+/* Measures in one worker; worker 0 writes the round. */
 static ls_status worker_main(ls_world *world, void *arg) {
     const job *j = arg;
     bool is_private = j->plan->private_buffers;
@@ -309,6 +319,7 @@ static bool read_comm_result(void *ctx, const char *line) {
     return false;
 }
 
+/* Checks that the peer printed a time for every operation and size. */
 static ls_status check_complete(const char *path, const ls_bench_plan *plan, const ls_bench_round *round) {
     for (int op = 0; op < LS_NATIVE_OPS; op++)
         for (int s = 0; s < plan->size_count && ls_bench_plan_has(plan, (ls_native_op)op); s++)

@@ -1,4 +1,4 @@
-/* kernels.c: rows, rounds and the peer of `lockstep bench kernels`. */
+/* kernels.c: rows, rounds and the peer program of `lockstep bench kernels`. */
 #include "lab/bench/kernels.h"
 
 #include <math.h>
@@ -92,6 +92,7 @@ static bool read_kernel_result(void *ctx, const char *line) {
     return false;
 }
 
+/* Checks that the peer printed a time for each of its rows. */
 static ls_status check_complete(const char *path, const ls_kbench_row *rows, int first, int end, int round) {
     for (int i = first; i < end; i++)
         if (rows[i].for_peer && rows[i].peer_seconds[round] <= 0)
@@ -100,7 +101,7 @@ static ls_status check_complete(const char *path, const ls_kbench_row *rows, int
 }
 
 /* Runs `path THREADS form:MxNxK…` for the rows first … end − 1 that the peer can measure, on the CPUs of lockstep's
- * threads: it would inherit the one of the calling thread. */
+ * threads; without them it would inherit the single CPU of the calling thread. */
 static ls_status run_peer_once(ls_kbench *b, int first, int end, const cpu_set_t *cpus) {
     ls_kbench_row *rows = b->rows.row;
     reading r = {.rows = rows, .first = first, .end = end, .round = b->env.round};
@@ -120,6 +121,8 @@ static ls_status run_peer_once(ls_kbench *b, int first, int end, const cpu_set_t
     return check_complete(b->peer.path, rows, first, end, b->env.round);
 }
 
+/* Runs the peer for a group of rows, unless it has failed before or cannot measure them. A failure is a warning, and
+ * the last attempt. */
 static void run_peer(ls_kbench *b, int first, int end) {
     const int *cpus = ls_placement_cpus(&b->placement, 0);
     cpu_set_t set = b->all_cpus;
@@ -137,6 +140,7 @@ static void run_peer(ls_kbench *b, int first, int end) {
 
 /* ---- rounds ------------------------------------------------------------------------------------------------------ */
 
+/* Adds the rows of all chosen families for env.threads. */
 static ls_status list_rows(ls_kbench *b) {
     int threads = b->env.threads;
     if (b->has_family[LS_KBENCH_GEMM]) LS_TRY(ls_kbench_gemm_list(&b->rows, threads, b->quick));
@@ -146,6 +150,7 @@ static ls_status list_rows(ls_kbench *b) {
     return LS_OK;
 }
 
+/* Measures a row and its yardstick in this round. */
 static ls_status measure_row(const ls_kbench_env *env, ls_kbench_row *row) {
     switch (row->family) {
     case LS_KBENCH_GEMM: return ls_kbench_gemm_measure(env, row);

@@ -49,17 +49,17 @@ typedef struct ls_kbench_row {
     char name[LS_KBENCH_NAME_MAX]; /* "gemm/NT/256x3072x768" */
     int threads;
     int group;             /* rows of one group are measured in one go before the peer's turn */
-    int item;              /* number of the case in its file */
+    int item;              /* number of the case in its family's file */
     ls_kbench_shape shape; /* of a matmul */
     bool for_peer;         /* the peer can do the same */
     bool for_scaling;      /* the gain of the threads is measured too */
     bool is_flops;         /* the work counts operations, not bytes */
-    double work;           /* of one call */
+    double work;           /* operations or bytes of one call */
     double elems;          /* of one call, for ns per element; 0: says nothing */
     const char *yardstick; /* what the rate is compared with */
     bool has_peer;         /* the peer's times are there */
-    double seconds[LS_KBENCH_ROUNDS_MAX], peer_seconds[LS_KBENCH_ROUNDS_MAX];
-    double yard_rate[LS_KBENCH_ROUNDS_MAX]; /* 0: the yardstick is the peak */
+    double seconds[LS_KBENCH_ROUNDS_MAX], peer_seconds[LS_KBENCH_ROUNDS_MAX]; /* of one call, by round */
+    double yard_rate[LS_KBENCH_ROUNDS_MAX]; /* the yardstick's work per second; 0: it is the peak */
     /* The rate over that of one thread, divided by the same of multiply-adds in registers on the same CPUs: 1 when the
      * threads lose nothing but what the CPUs themselves lose by working together. 0: not measured. */
     double scaling[LS_KBENCH_ROUNDS_MAX];
@@ -75,10 +75,10 @@ typedef struct ls_kbench_memory ls_kbench_memory;
 /* Where measuring happens. */
 typedef struct ls_kbench_env {
     const ls_kernels *kernels;
-    ls_pool *pool;
+    ls_pool *pool; /* NULL: the calling thread alone */
     int threads;
     bool quick;
-    int round;
+    int round;                /* index of the times that are measured now */
     ls_kbench_memory *memory; /* for the kernels bound by memory */
     double sample_s;          /* total time of the samples of one measurement */
 } ls_kbench_env;
@@ -96,8 +96,8 @@ typedef struct ls_kbench {
     cpu_set_t all_cpus;     /* what this process may use: a pool pins the calling thread */
     ls_placement placement; /* of the largest count; smaller ones take its first cores */
     int counts;
-    int count[LS_KBENCH_COUNTS_MAX]; /* of threads */
-    double peak_flops_s[LS_KBENCH_COUNTS_MAX];
+    int count[LS_KBENCH_COUNTS_MAX];           /* of threads */
+    double peak_flops_s[LS_KBENCH_COUNTS_MAX]; /* fp32 multiply-adds in registers, by count; best round */
     ls_kbench_env env;
     ls_kbench_rows rows;
 } ls_kbench;
@@ -106,10 +106,12 @@ typedef struct ls_kbench {
 const char *ls_kbench_family_name(ls_kbench_family family);
 /* Reads a comma-separated list of families; NULL or "" or "all": all of them. LS_ERR_INPUT for an unknown one. */
 ls_status ls_kbench_families_read(const char *list, bool has[LS_KBENCH_FAMILY_COUNT]);
-/* Chooses thread counts and allocates memory. The caller ends it by ls_kbench_close(), also after a failure. */
+/* Chooses thread counts and allocates memory. The caller ends it with ls_kbench_close(), also after a failure. */
 ls_status ls_kbench_open(ls_kbench *bench);
+/* Frees what ls_kbench_open() allocated. */
 void ls_kbench_close(ls_kbench *bench);
-/* Adds the rows of count[index] and measures them in all rounds. Pins the calling thread meanwhile. */
+/* Adds the rows of count[index] threads and measures them in all rounds. Pins the calling thread meanwhile, and lets it
+ * use all_cpus again. */
 ls_status ls_kbench_run(ls_kbench *bench, int index);
 
 /* ---- for the files of this folder -------------------------------------------------------------------------------- */
@@ -131,14 +133,18 @@ ls_status ls_kbench_gemm_measure(const ls_kbench_env *env, ls_kbench_row *row);
 /* Measures the operations a second of a plain matmul, as a yardstick for others. */
 ls_status ls_kbench_gemm_rate(const ls_kbench_env *env, size_t m, size_t n, size_t k, double *flops_s);
 
+/* Adds the rows of attention, in both directions for each type that this CPU has. */
 ls_status ls_kbench_attention_list(ls_kbench_rows *rows, int threads, bool quick);
+/* Measures a row and, as its yardstick, a plain matmul, in round env->round. */
 ls_status ls_kbench_attention_measure(const ls_kbench_env *env, ls_kbench_row *row);
 
 /* Adds the rows of a family from LS_KBENCH_NORM on. */
 ls_status ls_kbench_stream_list(ls_kbench_rows *rows, ls_kbench_family family, int threads, bool quick);
+/* Measures a row and, as its yardstick, the plain loop, in round env->round. */
 ls_status ls_kbench_stream_measure(const ls_kbench_env *env, ls_kbench_row *row);
-/* Allocates the streams that they work on. */
+/* Allocates the streams that these rows work on; the caller closes *out. */
 ls_status ls_kbench_memory_open(bool quick, ls_kbench_memory **out);
+/* Frees the streams; NULL does nothing. */
 void ls_kbench_memory_close(ls_kbench_memory *memory);
 
 #endif

@@ -26,8 +26,10 @@ typedef struct size {
     size_t T, heads;
 } size;
 
+/* Returns the tokens and heads that are measured. */
 static size choose_size(bool quick) { return quick ? (size){128, 4} : (size){1024, 12}; }
 
+/* Adds the forward and the backward row of one type. */
 static ls_status list_kind(ls_kbench_rows *rows, int threads, size s, int kind) {
     double pairs = (double)s.T * (double)(s.T + 1) / 2 * (double)s.heads;
     for (int direction = 0; direction < DIRECTIONS; direction++) {
@@ -90,11 +92,13 @@ static ls_status job_open(job *j, const ls_kbench_env *env, const struct kind *k
     return LS_OK;
 }
 
+/* Runs attention forward; an ls_timer_call. */
 static ls_status run_forward(void *ctx) {
     job *j = ctx;
     return ls_cpu_op_attention_forward(&j->device.base, &j->call);
 }
 
+/* Runs attention backward, with the statistics that forward left; an ls_timer_call. */
 static ls_status run_backward(void *ctx) {
     job *j = ctx;
     return ls_cpu_op_attention_backward(&j->device.base, &j->call);

@@ -1,12 +1,13 @@
-/* kernels_cases.c: each kernel bound by memory, on the sizes it has in GPT-2 124M (768 and 3072 columns) or in
- * Llama 1B (2048 and 8192).
+/* kernels_cases.c: each kernel bound by memory, on the sizes it has in GPT-2 124M (768 and 3072 columns) or in Llama 1B
+ * (2048 and 8192). Each function here runs one kernel on the range `begin` … `end` of its case's rows, columns or
+ * elements.
  *
- * 1024 rows lie in some cache, for the kernel and for the loop beside it. Of what computes little there is a second
- * size with about 200 MiB in all its streams, which no cache holds; so have the flat vectors of what runs over all
+ * 1024 rows lie in some cache, for the kernel and for the loop beside it. Kernels that compute little have a second
+ * size with about 200 MiB in all streams, which no cache holds; so have the flat vectors of kernels that run over all
  * parameters.
  *
- * What is repeated in place must not run away, nor fade to subnormal numbers, which some CPUs are slow with: factors
- * are 1, rotations keep their length, rates are small. */
+ * Repeated calls in place must neither grow without bound nor fade to subnormal numbers, which some CPUs are slow with:
+ * factors are 1, rotations keep their length, rates are small. */
 #include "lab/bench/kernels_stream.h"
 
 /* Streams by number, from the row or element where a range begins. */
@@ -38,6 +39,7 @@ static float *sums_of(const ls_kbench_data *d, float *sums, size_t begin) {
     return sums + begin * SLICES_MAX / d->rows * d->columns;
 }
 
+/* Makes the call of a norm over rows begin … end − 1. */
 static ls_norm_call norm_call(const ls_kbench_data *d, size_t begin, size_t end, bool rms) {
     ls_norm_call call = {.rows = end - begin, .C = d->columns, .rms = rms, .eps = 1e-5f};
     call.x_stride = call.y_stride = call.dy_stride = call.dx_stride = d->columns;
@@ -63,15 +65,18 @@ NORM(layer_params, params, false)
 NORM(rms_forward, forward, true)
 NORM(rms_params, params, true)
 
+/* Runs the backward pass of a norm. */
 static void run_norm_backward(const ls_kbench_data *d, size_t begin, size_t end, bool rms) {
     ls_norm_call call = norm_call(d, begin, end, rms);
     call.dx = AT(2, begin);
     d->kernels->norm.backward(&call);
 }
 
+/* Backward pass of a layer norm. */
 static void layer_backward(const ls_kbench_data *d, size_t begin, size_t end) {
     run_norm_backward(d, begin, end, false);
 }
+/* Backward pass of an RMS norm. */
 static void rms_backward(const ls_kbench_data *d, size_t begin, size_t end) { run_norm_backward(d, begin, end, true); }
 
 /* ---- activations, residual, bias --------------------------------------------------------------------------------- */
@@ -82,6 +87,7 @@ UNARY(silu_forward, act.forward[LS_ACT_SILU])
 BACKWARD(silu_backward, act.backward[LS_ACT_SILU])
 SUM(residual, act.residual)
 
+/* The gate of an MLP: SiLU of the gate times up, into a third stream. */
 static void gated_forward(const ls_kbench_data *d, size_t begin, size_t end) {
     size_t C = d->columns;
     d->kernels->act.gated_forward(&(ls_gated_call){.rows = end - begin,
@@ -93,6 +99,7 @@ static void gated_forward(const ls_kbench_data *d, size_t begin, size_t end) {
                                                    .y_stride = C});
 }
 
+/* Its backward pass: gradients of gate and up into two streams. */
 static void gated_backward(const ls_kbench_data *d, size_t begin, size_t end) {
     ls_gated_call call = {.rows = end - begin, .columns = d->columns, .gate = AT(0, begin), .up = AT(1, begin)};
     call.in_stride = call.dy_stride = call.din_stride = d->columns;
@@ -102,6 +109,7 @@ static void gated_backward(const ls_kbench_data *d, size_t begin, size_t end) {
     d->kernels->act.gated_backward(&call);
 }
 
+/* Bias, kept sum and GELU in one pass. */
 static void bias_gelu_forward(const ls_kbench_data *d, size_t begin, size_t end) {
     size_t C = d->columns;
     d->kernels->act.bias_gelu_forward(
@@ -114,6 +122,7 @@ ROWWISE(bias_grad, act.bias_grad, sums_of(d, d->per_column[3], begin), AT(0, beg
 
 enum { HEAD_SIZE = 64 };
 
+/* Makes the call of a rotation in place. */
 static ls_rope_call rope_call(const ls_kbench_data *d, size_t begin, size_t end) {
     return (ls_rope_call){.y = AT(0, begin),
                           .y_row_stride = d->columns,
@@ -130,35 +139,42 @@ static ls_rope_call rope_call(const ls_kbench_data *d, size_t begin, size_t end)
                           .period = LS_KBENCH_POSITIONS};
 }
 
+/* Rotary embedding of heads of 64 columns, in place. */
 static void rope_forward(const ls_kbench_data *d, size_t begin, size_t end) {
     ls_rope_call call = rope_call(d, begin, end);
     d->kernels->rope.forward(&call);
 }
 
+/* Its backward pass, in place. */
 static void rope_backward(const ls_kbench_data *d, size_t begin, size_t end) {
     ls_rope_call call = rope_call(d, begin, end);
     d->kernels->rope.backward(&call);
 }
 
+/* Describes the ids of rows begin … end − 1. */
 static ls_embed_tokens tokens_of(const ls_kbench_data *d, size_t begin, size_t end) {
     return (ls_embed_tokens){
         .ids = d->ids + begin, .id_begin = 0, .id_end = (int32_t)d->vocabulary, .rows = end - begin, .C = d->columns};
 }
 
+/* Token and position embedding: gathers rows of the table by the ids. */
 static void embed_forward(const ls_kbench_data *d, size_t begin, size_t end) {
     ls_embed_tokens tokens = tokens_of(d, begin, end);
     d->kernels->embed.forward(&(ls_embed_call){AT(2, begin), d->columns, S(0), LS_F32, S(1), begin, d->rows, &tokens});
 }
 
+/* Gradient of the token table: the range is of columns, over all rows. */
 static void token_grad(const ls_kbench_data *d, size_t begin, size_t end) {
     ls_embed_tokens tokens = tokens_of(d, 0, d->rows);
     d->kernels->embed.token_grad(S(0), S(1), d->columns, &tokens, begin, end);
 }
 
+/* Gradient of the positions: the range is of columns, over all rows. */
 static void position_grad(const ls_kbench_data *d, size_t begin, size_t end) {
     d->kernels->embed.position_grad(S(0), S(1), d->columns, 0, d->rows, d->rows, d->columns, begin, end);
 }
 
+/* The loss of each row of logits, with its gradient in place if `gradient`. */
 static void loss_row(const ls_kbench_data *d, size_t begin, size_t end, bool gradient) {
     for (size_t row = begin; row < end; row++) {
         float *z = AT(0, row);
@@ -168,12 +184,15 @@ static void loss_row(const ls_kbench_data *d, size_t begin, size_t end, bool gra
     }
 }
 
+/* Loss and gradient of logits, in place. */
 static void loss_gradient(const ls_kbench_data *d, size_t begin, size_t end) { loss_row(d, begin, end, true); }
 
+/* Loss of logits alone. */
 static void loss_value(const ls_kbench_data *d, size_t begin, size_t end) { loss_row(d, begin, end, false); }
 
 /* ---- optimizers, formats, sums ----------------------------------------------------------------------------------- */
 
+/* An AdamW update with a rate so small that weights hardly change. */
 static void adamw(const ls_kbench_data *d, size_t begin, size_t end) {
     ls_update_step step = {.rule = LS_OPTIMIZER_ADAMW,
                            .factor = 1.0f,
@@ -195,6 +214,7 @@ static void adamw(const ls_kbench_data *d, size_t begin, size_t end) {
                              begin, end);
 }
 
+/* An SGD update with momentum, likewise. */
 static void sgd(const ls_kbench_data *d, size_t begin, size_t end) {
     ls_update_step step = {.rule = LS_OPTIMIZER_SGD, .factor = 1.0f, .rate = 1e-6f, .momentum = 0.9f};
     d->kernels->optim.update(
@@ -216,6 +236,7 @@ SUM(add_f32, add.add_f32)
 
 FLAT(add_two_f32, add.add_two_f32, S(2) + begin, S(3) + begin, S(0) + begin, S(1) + begin)
 
+/* A copy with non-temporal stores. */
 static void copy_stream(const ls_kbench_data *d, size_t begin, size_t end) {
     d->kernels->add.copy_stream(S(1) + begin, S(0) + begin, (end - begin) * sizeof(float));
     d->kernels->add.fence_stream();

@@ -45,8 +45,9 @@ static const layer layers[] = {
     {4, true, false, ALL, 127, 1001, 333},
 };
 
-/* These stand beside the same matmul in fp32 with one slice. Those of bf16 are measured with every unit that is here;
- * the three of them are a layer's as training in bf16 has them. */
+/* Variants of plain matmuls: with slices (parts of a sum that are added up by themselves) or in 16 bits. Each stands
+ * beside the same matmul in fp32 with one slice. Those of bf16 are measured with every unit of this CPU; the three of
+ * them are a layer's as training in bf16 has them. */
 static const ls_kbench_shape variants[] = {
     {LS_GEMM_NT, 256, 3072, 768, SLICES, LS_F32, LS_F32, LS_UNIT_CHAIN},
     {LS_GEMM_NT, 256, 3072, 768, 1, LS_F16, LS_F16, LS_UNIT_CHAIN},
@@ -61,6 +62,7 @@ static const ls_kbench_shape variants[] = {
 /* Returns whether the shape has slices or 16 bits; its yardstick is then the plain matmul of its size. */
 static bool is_variant(const ls_kbench_shape *s) { return s->slices > 1 || s->dtype != LS_F32; }
 
+/* Adds the row of one matmul; the peer can measure only plain fp32 ones. */
 static ls_status add_row(ls_kbench_rows *rows, int threads, int group, bool scaling, ls_kbench_shape s) {
     ls_kbench_row *row;
     LS_TRY(ls_kbench_row_add(rows, LS_KBENCH_GEMM, threads, &row));
@@ -115,6 +117,7 @@ typedef struct matmul {
     size_t bounds[SLICES + 1];
 } matmul;
 
+/* Frees the operands. */
 static void matmul_close(matmul *p) {
     free(p->a);
     free(p->b);
@@ -122,6 +125,7 @@ static void matmul_close(matmul *p) {
     free(p->scratch);
 }
 
+/* Fills an operand with numbers of the type, beginning at `seed` of the sequence. */
 static void fill_operand(void *to, ls_dtype dtype, size_t elems, size_t seed) {
     for (size_t i = 0; i < elems; i++) {
         float value = ls_operand_value(i + seed);
@@ -148,12 +152,14 @@ static ls_status matmul_open(matmul *p, const ls_kbench_env *env, const ls_kbenc
     return ls_kbench_alloc(ls_gemm_scratch_bytes(&env->kernels->gemm, &p->g), &p->scratch);
 }
 
+/* Runs the matmul once; an ls_timer_call. */
 static ls_status matmul_run(void *ctx) {
     matmul *p = ctx;
     ls_gemm_run(&p->env->kernels->gemm, &p->g, p->env->pool, p->scratch);
     return LS_OK;
 }
 
+/* Returns element i of an array of the type. */
 static double element_at(const void *at, ls_dtype dtype, size_t i) {
     switch (dtype) {
     case LS_BF16: return (double)ls_bf16_to_f32(((const uint16_t *)at)[i]);
@@ -162,8 +168,8 @@ static double element_at(const void *at, ls_dtype dtype, size_t i) {
     }
 }
 
-/* Checks some elements. The error of a sum of k products is at most k roundings of the sum of their sizes; slices only
- * make it smaller. A C of 16 bits is rounded once more. */
+/* Checks some elements against sums in double. The error of a sum of k terms is at most k roundings of the sum of their
+ * sizes; slices only make it smaller. A C of 16 bits is rounded once more. */
 static ls_status matmul_check(const matmul *p) {
     const ls_gemm *g = &p->g;
     for (size_t check = 0; check < CHECKS; check++) {
@@ -184,6 +190,7 @@ static ls_status matmul_check(const matmul *p) {
     return LS_OK;
 }
 
+/* Measures one matmul, and checks its result in the first round. */
 static ls_status time_shape(const ls_kbench_env *env, const ls_kbench_shape *s, double *seconds) {
     matmul p;
     ls_status status = LS_OK;
@@ -195,6 +202,7 @@ out:
     return status;
 }
 
+/* Measures the operations a second of one matmul. */
 static ls_status measure_rate(const ls_kbench_env *env, const ls_kbench_shape *s, double *flops_s) {
     double seconds = 0;
     LS_TRY(time_shape(env, s, &seconds));
@@ -202,7 +210,8 @@ static ls_status measure_rate(const ls_kbench_env *env, const ls_kbench_shape *s
     return LS_OK;
 }
 
-/* Measures the gain of the threads, with all four rates from this round. The calling thread stays on the first CPU. */
+/* Measures the gain of the threads, with all four rates from this round; it stays 0 if the peak of the CPU is not
+ * known. The calling thread stays on the first CPU. */
 static ls_status measure_scaling(const ls_kbench_env *env, ls_kbench_row *row) {
     ls_kbench_env alone = *env;
     alone.pool = NULL;

@@ -1,4 +1,4 @@
-/* kernels_stream.c: measures the cases of kernels_cases.c, each beside a plain loop over as many streams,
+/* kernels_stream.c: measures the cases of kernels_cases.c, each beside a plain loop over as many streams that is
  * divided among the threads in the same way. */
 #include "lab/bench/kernels_stream.h"
 
@@ -14,7 +14,7 @@ enum { TASKS_A_THREAD = 4, GRAIN = LS_SQUARE_BLOCK, COLUMN_GRAIN = 16 };
 
 static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 
-/* Computes the size of a case. --quick takes a sixteenth of the rows, or a 64th of a flat vector. */
+/* Computes the size of a case. --quick takes a sixteenth of the rows, or of a flat vector (one row) a 64th. */
 static void case_size(const ls_kbench_case *c, bool quick, size_t *rows, size_t *columns) {
     *rows = quick && c->rows > 1 ? c->rows / 16 : c->rows;
     *columns = quick && c->rows == 1 ? c->columns / 64 : c->columns;
@@ -72,8 +72,10 @@ void ls_kbench_memory_close(ls_kbench_memory *memory) {
     free(memory);
 }
 
+/* Returns the rows of the token table. */
 static size_t vocabulary_of(bool quick) { return quick ? VOCABULARY / 16 : VOCABULARY; }
 
+/* Returns the streams of a case; a stream that is written in place counts once. */
 static int stream_count(const ls_kbench_case *c) { return c->reads + c->writes - c->in_place; }
 
 /* Returns the elements of each stream that the loop uses, to move as many bytes as the kernel. */
@@ -90,12 +92,14 @@ static size_t stream_elems(const ls_kbench_case *c, int s, bool quick) {
     return (loop_elems(c, quick) + GRAIN - 1) / GRAIN * GRAIN;
 }
 
+/* Returns the elements of all streams of a case. */
 static size_t case_elems(const ls_kbench_case *c, bool quick) {
     size_t elems = 0;
     for (int s = 0; s < stream_count(c); s++) elems += stream_elems(c, s, quick);
     return elems;
 }
 
+/* Allocates floats and fills them with numbers in [−1, 1). */
 static ls_status floats_open(size_t elems, float **out) {
     void *memory = NULL;
     LS_TRY(ls_kbench_alloc(elems * sizeof(float), &memory));
@@ -197,6 +201,7 @@ static void job_divide(job *j, size_t units, size_t grain) {
     j->step = (step + grain - 1) / grain * grain;
 }
 
+/* Task of the pool: the kernel on one range of units. */
 static void kernel_task(void *ctx, size_t task, int thread) {
     (void)thread;
     const job *j = ctx;
@@ -204,6 +209,7 @@ static void kernel_task(void *ctx, size_t task, int thread) {
     j->c->run(j->data, begin, min_size(begin + j->step, j->units));
 }
 
+/* Task of the pool: the plain loop on one range of elements. */
 static void loop_task(void *ctx, size_t task, int thread) {
     (void)thread;
     const job *j = ctx;
@@ -211,7 +217,7 @@ static void loop_task(void *ctx, size_t task, int thread) {
     ls_kbench_loop_run(&j->loop, begin, min_size(begin + j->step, j->units));
 }
 
-/* Runs the loop on rows of the table in the order of the ids, as the kernel reads them. */
+/* Task of the pool: runs the loop on rows of the table in the order of the ids, as the kernel reads them. */
 static void gather_task(void *ctx, size_t task, int thread) {
     (void)thread;
     const job *j = ctx;
@@ -226,12 +232,14 @@ static void gather_task(void *ctx, size_t task, int thread) {
     }
 }
 
+/* Runs all tasks once; an ls_timer_call. */
 static ls_status run_tasks(void *ctx) {
     job *j = ctx;
     ls_pool_run(j->pool, (j->units + j->step - 1) / j->step, j->task, j);
     return LS_OK;
 }
 
+/* Measures the kernel, divided as its case says. */
 static ls_status time_kernel(const ls_kbench_env *env, job *j, double *seconds) {
     const ls_kbench_data *d = j->data;
     switch (j->c->split) {

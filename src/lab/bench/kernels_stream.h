@@ -1,8 +1,8 @@
 /* kernels_stream.h: the cases of `lockstep bench kernels` that are bound by memory: kernels that pass over it once.
  *
- * A case works on streams of rows × columns numbers. Its function does a range of rows, columns or elements, so that
- * threads share the work as the kernel's contract allows. The plain loop beside it goes through the same memory: as
- * many bytes, in as many streams, of which as many are written in place. */
+ * A case works on streams (arrays) of rows × columns numbers. Its function handles a range of rows, columns or
+ * elements, so that threads share the work as the kernel allows. The plain loop beside it goes through the same memory:
+ * as many bytes, in as many streams, of which as many are written in place. */
 #ifndef LS_LAB_BENCH_KERNELS_STREAM_H
 #define LS_LAB_BENCH_KERNELS_STREAM_H
 
@@ -19,15 +19,15 @@ typedef enum ls_kbench_split { LS_KBENCH_BY_ROWS, LS_KBENCH_BY_COLUMNS, LS_KBENC
 
 typedef struct ls_kbench_data {
     const ls_kernels *kernels;
-    size_t rows, columns;
-    float *stream[LS_KBENCH_STREAMS]; /* those that the loop of this case has */
-    uint16_t *half;
-    float *per_row[2];    /* mean and rstd; LS_KBENCH_SIDE_ELEMS each, as all below */
-    float *per_column[4]; /* weights, bias and their gradients */
-    float *tables[2];     /* cos and sin of LS_KBENCH_POSITIONS */
-    int32_t *ids;         /* of tokens */
-    size_t vocabulary;    /* rows of the table of tokens, which is stream 0 */
-    double *sums;
+    size_t rows, columns;                           /* of the case that is measured, as all up to `bounds` */
+    float *stream[LS_KBENCH_STREAMS];               /* those that the loop of this case has */
+    uint16_t *half;                                 /* 16-bit numbers for conversions */
+    float *per_row[2];                              /* mean and rstd; LS_KBENCH_SIDE_ELEMS each, as all below */
+    float *per_column[4];                           /* weights, bias and their gradients */
+    float *tables[2];                               /* cos and sin of LS_KBENCH_POSITIONS */
+    int32_t *ids;                                   /* of tokens */
+    size_t vocabulary;                              /* rows of the table of tokens, which is stream 0 */
+    double *sums;                                   /* one for each block of squares */
     size_t bounds[LS_KBENCH_VOCABULARY_SLICES + 1]; /* of a row of logits */
 } ls_kbench_data;
 
@@ -55,7 +55,7 @@ typedef struct ls_kbench_loop {
     float *out[3];
 } ls_kbench_loop;
 /* Adds up the inputs, element by element, and writes the sum to all outputs; without outputs only reads. Works on whole
- * blocks of 256 bytes of `begin` … `end`; a rest is left out. */
+ * blocks of elements begin … end − 1, of 64 to 256 bytes depending on the CPU's vectors; a rest is left out. */
 void ls_kbench_loop_run(const ls_kbench_loop *loop, size_t begin, size_t end);
 
 #endif

@@ -1,7 +1,7 @@
 /* peer.c: runs a peer program and reads its lines.
  *
  * No shell is involved. The output goes to files in memory, so that waiting is one loop with a deadline and no pipe can
- * fill up. The program ends with this process. */
+ * fill up. The program gets SIGTERM if this process dies. */
 #include "lab/bench/peer.h"
 
 #include <assert.h>
@@ -65,6 +65,7 @@ static void find_reason(int fd, char reason[REASON_MAX]) {
     }
 }
 
+/* Fails with the first line of the program's errors unless it exited with 0. */
 static ls_status check_exit_status(const ls_bench_program *p, int wait_status, int err_fd) {
     char reason[REASON_MAX];
     if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0) return LS_OK;
@@ -93,7 +94,7 @@ static ls_status run_program(const ls_bench_program *p, int out_fd, int err_fd) 
                    p->advice != NULL ? "; " : "", p->advice != NULL ? p->advice : "");
 }
 
-/* Reads a line: the library, a comment, or a time. Returns false for any other. */
+/* Reads a line: the library, a comment, an empty one, or a time. Returns false for any other. */
 static bool read_library_line(const ls_bench_program *p, char library[LS_BENCH_LIBRARY_MAX], const char *line) {
     static const char head[] = "# library ";
     size_t before = sizeof head - 1;
@@ -104,6 +105,7 @@ static bool read_library_line(const ls_bench_program *p, char library[LS_BENCH_L
     return line[0] == '#' || line[0] == '\n' || p->read_line(p->ctx, line);
 }
 
+/* Reads all lines of the output; the first unexpected one is an error. */
 static ls_status read_lines(const ls_bench_program *p, char library[LS_BENCH_LIBRARY_MAX], int fd) {
     ls_status status = LS_OK;
     char *line = NULL;

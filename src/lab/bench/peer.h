@@ -22,7 +22,7 @@ typedef struct ls_bench_peer {
 
 /* One run of it. Starts as zeros. */
 typedef struct ls_bench_program {
-    int argc;
+    int argc;                               /* arguments so far */
     char *argv[LS_BENCH_PEER_ARGS_MAX + 1]; /* owned; ends with NULL */
     const char *missing;          /* argv[0] is looked for on the PATH; what to do when it is not there. NULL: a path */
     const char *const *variables; /* set to "1" for the program; ends with NULL. NULL: none */
@@ -30,14 +30,15 @@ typedef struct ls_bench_program {
     const char *called;           /* the program in messages: "mpirun -n 4 ./peer" */
     const char *advice;           /* what to do when it takes too long, or NULL */
     const char *line_form;        /* "op size_bytes time_us" */
-    /* Reads a line with a time; false: it is not one of the requested ones. */
+    /* Called with each line that is neither a comment nor empty: reads its time; false: it is not a requested one. */
     bool (*read_line)(void *ctx, const char *line);
     void *ctx;
 } ls_bench_program;
 
 /* Adds an argument; lack of memory is reported by the run. */
 void ls_bench_program_add(ls_bench_program *program, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Runs the program, reads its lines, and releases the arguments, also on failure. LS_ERR_DEADLINE: 10 minutes. */
+/* Runs the program, reads its lines, and releases the arguments, also on failure. LS_ERR_FAILED if it cannot be run,
+ * fails, or prints another line; LS_ERR_DEADLINE after 10 minutes. */
 ls_status ls_bench_program_run(ls_bench_program *program, char library[LS_BENCH_LIBRARY_MAX]);
 
 /* Reads a comma-separated list of names into flags; NULL or "" or "all": all of them. Returns the first name that is

@@ -1,5 +1,5 @@
 /* plain_loop.c: the yardstick of kernels bound by memory: a plain loop that reads and writes as many streams, with one
- * addition for each number read, in the vectors that kernels may use. */
+ * addition for each number read, compiled for each vector unit that kernels may use. */
 #include <assert.h>
 #include <string.h>
 
@@ -29,6 +29,7 @@
 #    include "lab/bench/plain_loops.h"
 #endif
 
+/* Runs the version for the widest vectors that kernels may use here. */
 void ls_kbench_loop_run(const ls_kbench_loop *loop, size_t begin, size_t end) {
     void (*run)(const ls_kbench_loop *, size_t, size_t) = loop_16;
 #ifdef __x86_64__

@@ -5,7 +5,7 @@
 
 typedef float PLAIN_NAME(lanes) __attribute__((vector_size(PLAIN_BYTES)));
 
-/* Runs the loop. With constants for reads and writes it has no branches. */
+/* Runs the loop. Compiled with constants for reads and writes, it has no branches. */
 PLAIN_TARGET static inline __attribute__((always_inline)) void PLAIN_NAME(pass)(const ls_kbench_loop *loop, int reads,
                                                                                 int writes, size_t begin, size_t end) {
     enum { LANES = PLAIN_BYTES / 4, UNROLL = 4 };
@@ -27,6 +27,7 @@ PLAIN_TARGET static inline __attribute__((always_inline)) void PLAIN_NAME(pass)(
     if (writes == 0) __asm__ volatile("" : : "m"(next)); /* the sums are never read: keep them all the same */
 }
 
+/* Runs the loop with its reads and writes as constants; only the combinations that cases have. */
 PLAIN_TARGET static void PLAIN_NAME(loop)(const ls_kbench_loop *p, size_t begin, size_t end) {
     switch (p->reads * 4 + p->writes) {
     case 1 * 4 + 0: PLAIN_NAME(pass)(p, 1, 0, begin, end); break;

@@ -1,4 +1,4 @@
-/* file.c: writes and reads measured machines. */
+/* file.c: writes and reads the measurements of a machine as a cluster file, and keeps them in the cache folder. */
 #include "lab/probe/probe.h"
 
 #include <stdio.h>
@@ -44,6 +44,7 @@ ls_status ls_probe_file_read(const char *path, ls_native_machine *machine) {
     return status;
 }
 
+/* Returns whether the options name a GPU. */
 static bool wants_gpu(const ls_probe_options *options) { return options->device && ls_device_is_gpu(options->device); }
 
 /* Measures the requested GPU; the other figures of the machine stay. */
@@ -55,6 +56,7 @@ static ls_status add_gpu(const ls_probe_options *options, ls_native_machine *mac
     return status;
 }
 
+/* Writes the file in the cache folder; the message of a failure says how to choose another one. */
 static ls_status write_cached(const char *path, const ls_native_machine *machine) {
     ls_status status = ls_probe_file_write(path, machine);
     return status == LS_OK ? LS_OK : ls_cache_folder_advise(status);

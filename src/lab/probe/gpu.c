@@ -22,16 +22,20 @@ static const size_t array_most = (size_t)1 << 30, array_least = (size_t)128 << 2
 static const double enough_s = 5e-3; /* time of a call in which its launch is negligible */
 static const double limit_s = 120;
 
-/* One call, of a size: bytes, or the side of a matrix. */
+/* Argument of a call: its size is the bytes of a copy, or the side of a square fp32 matmul. */
 typedef struct sized {
     const ls_probe_gpu_bench *b;
     size_t size;
 } sized;
 
+/* Copies `size` bytes from one array of the GPU to another. */
 static ls_status copy_inside(const sized *s) { return ls_device_copy(s->b->device, s->b->at[1], s->b->at[0], s->size); }
+/* Copies `size` bytes from the host to the GPU. */
 static ls_status copy_in(const sized *s) { return ls_device_copy_in(s->b->device, s->b->at[0], s->b->host, s->size); }
+/* Copies `size` bytes from the GPU to the host. */
 static ls_status copy_out(const sized *s) { return ls_device_copy_out(s->b->device, s->b->host, s->b->at[0], s->size); }
 
+/* Multiplies two square fp32 matrices of side `size`. */
 static ls_status multiply(const sized *s) {
     const ls_probe_gpu_bench *b = s->b;
     ls_gemm g = {.form = LS_GEMM_NT, .m = s->size, .n = s->size, .k = s->size};
@@ -55,7 +59,8 @@ static ls_status time_alone(const sized *s, ls_status (*call)(const sized *), do
     return LS_OK;
 }
 
-/* Measures a call at the size, doubled from `first` on, at which it takes long enough; at most `most`. */
+/* Measures a call at the size, doubled from `first` on, at which it lasts at least 5 ms, but at most `most`; leaves
+ * that size in *s. */
 static ls_status time_largest(sized *s, ls_status (*call)(const sized *), size_t first, size_t most, double *seconds) {
     for (s->size = first;; s->size *= 2) {
         LS_TRY(time_alone(s, call, seconds));
@@ -63,6 +68,7 @@ static ls_status time_largest(sized *s, ls_status (*call)(const sized *), size_t
     }
 }
 
+/* Measures calls enqueued one after the other, with one wait at the end; *seconds is that of one. */
 static ls_status time_round(const ls_probe_gpu_bench *b, ls_timer_call call, void *ctx, int calls, double *seconds) {
     LS_TRY(ls_device_finish(b->device));
     double begin = ls_clock_seconds();
@@ -151,6 +157,8 @@ static ls_status alloc_arrays(ls_probe_gpu_bench *b) {
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
+/* Measures a large fp32 matmul, copies inside, to and from the GPU, and the time until the host has a
+ * computed number. */
 static ls_status measure_copies(const ls_probe_gpu_bench *b) {
     ls_native_gpu *out = b->out;
     sized s = {.b = b};
@@ -169,6 +177,7 @@ static ls_status measure_copies(const ls_probe_gpu_bench *b) {
     return time_alone(&s, copy_out, &out->read_seconds);
 }
 
+/* Measures everything about the GPU. Fills the arrays again before kernels run, because the copies overwrote them. */
 static ls_status measure_all(ls_probe_gpu_bench *b) {
     const ls_ops *ops = b->device->ops;
     LS_TRY(detect_slow_device(b));
@@ -189,6 +198,7 @@ typedef struct subject {
     bool has_unit;
 } subject;
 
+/* Opens the GPU, measures it into `result` (an ls_native_gpu) and closes it: the function of a child process. */
 static ls_status measure_gpu(void *ctx, void *result) {
     const subject *which = ctx;
     ls_probe_gpu_bench b = {.out = result, .has_unit = which->has_unit};

@@ -9,12 +9,12 @@
 
 typedef struct ls_probe_gpu_bench {
     ls_device *device;
-    bool has_unit; /* hgmma */
-    bool is_slow;  /* a CPU emulates it, in tests: all sizes are as small as possible */
-    size_t bytes;  /* of each array */
-    void *at[LS_PROBE_PASS_ARRAYS];
-    void *host;
-    ls_native_gpu *out;
+    bool has_unit;                  /* hgmma */
+    bool is_slow;                   /* a CPU emulates it, in tests: all sizes are as small as possible */
+    size_t bytes;                   /* of each array */
+    void *at[LS_PROBE_PASS_ARRAYS]; /* arrays on the GPU */
+    void *host;                     /* a buffer on the host, for copies */
+    ls_native_gpu *out;             /* filled in */
 } ls_probe_gpu_bench;
 
 /* Measures the seconds of a call in a sequence of equal ones, as in a step: they are enqueued together, by graphs if
@@ -24,8 +24,9 @@ ls_status ls_probe_gpu_time(const ls_probe_gpu_bench *b, ls_timer_call call, voi
 
 /* Measures kernels (gpu_kernels.c) into b->out->rates. Overwrites the arrays, which must hold random numbers. */
 ls_status ls_probe_gpu_kernels(ls_probe_gpu_bench *b);
-/* Measures collectives of workers on `device` (gpu_links.c). Starts workers. A GPU that accepts no second worker has no
- * links, which is no failure. */
+/* Measures collectives of workers on `device` (gpu_links.c): one worker for each GPU or, with one GPU, two that share
+ * it. Starts workers. Any failure but a stop, such as a GPU that accepts no second worker, ends the measurement and is
+ * no error. */
 ls_status ls_probe_gpu_links(const char *device, ls_native_gpu *out);
 
 #endif

@@ -42,11 +42,13 @@ typedef struct matmul {
     size_t bounds[LS_GEMM_SLICES_MAX + 1];
 } matmul;
 
+/* Runs the matmul on the GPU; an ls_timer_call. */
 static ls_status multiply(void *ctx) {
     const matmul *p = ctx;
     return p->b->device->ops->gemm(p->b->device, &p->call);
 }
 
+/* Measures one matmul and appends it to the rates; one whose operands exceed the arrays is skipped. */
 static ls_status measure_matmul(matmul *p, int type, ls_gemm_form form, size_t m, size_t n, size_t k, int slices) {
     enum { T = 1024 };
     ls_gemm *g = &p->call;
@@ -70,7 +72,8 @@ static size_t reduce_size(const ls_probe_gpu_bench *b, size_t size, size_t by) {
     return !b->is_slow ? size : size / by > least ? size / by / least * least : least;
 }
 
-/* Measures the matmuls of all layers, with the default number of slices: 8, or 2 with a matrix unit. */
+/* Measures the matmuls of all layers that have the bit of this type, with the default number of slices: 8, or 2 with a
+ * matrix unit (an instruction set for 16-bit matmuls). */
 static ls_status measure_layers(ls_probe_gpu_bench *b, int type, int bit) {
     const int slices = type > 1 ? 2 : 8, most = b->is_slow ? 2 : LAYERS;
     matmul p = {.b = b};
@@ -138,6 +141,7 @@ typedef struct heads {
     bool backward;
 } heads;
 
+/* Runs attention in one direction; an ls_timer_call. */
 static ls_status attend(void *ctx) {
     const heads *h = ctx;
     return (h->backward ? h->device->ops->attention_backward : h->device->ops->attention_forward)(h->device, &h->call);
@@ -185,6 +189,7 @@ static ls_status measure_heads(ls_probe_gpu_bench *b, int type) {
 
 /* ---- passes ------------------------------------------------------------------------------------------------------ */
 
+/* Measures one pass at both sizes. */
 static ls_status measure_pass(ls_probe_gpu_bench *b, ls_probe_pass *p, ls_native_pass which, bool is_16) {
     ls_native_rates *r = &b->out->rates;
     p->which = which;
@@ -203,6 +208,7 @@ static ls_status measure_pass(ls_probe_gpu_bench *b, ls_probe_pass *p, ls_native
     return LS_OK;
 }
 
+/* Measures all passes that a GPU has, in fp32 and 16 bits. */
 static ls_status measure_passes(ls_probe_gpu_bench *b) {
     const size_t *elems = b->out->rates.sizes.pass;
     ls_probe_pass p = {.device = b->device, .groups = 8, .in_place = true};
@@ -244,6 +250,7 @@ static ls_status make_halves(const ls_probe_gpu_bench *b) {
     return LS_OK;
 }
 
+/* Chooses the sizes of passes, heads and sequences: as in training, or tiny ones for a slow device. */
 static void choose_sizes(const ls_probe_gpu_bench *b, ls_native_sizes *out) {
     static const ls_native_sizes fast = {{1 << 16, 1 << 26}, {64, 128}, {256, 1024, 4096}},
                                  slow = {{1 << 8, 1 << 11}, {32, 64}, {4, 16, 32}};

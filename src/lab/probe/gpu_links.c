@@ -1,4 +1,5 @@
-/* gpu_links.c: measures collectives of workers on GPUs: over links between GPUs, or inside a GPU that they share. */
+/* gpu_links.c: measures collectives of workers on GPUs: over links between GPUs, or inside a GPU that they share. A
+ * copy of calls.c with device memory. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -29,6 +30,7 @@ static const size_t sizes[LS_NATIVE_LINK_SIZES] = {64 << 10, 1 << 20, 16 << 20, 
 /* Returns whether a CPU emulates the GPU, by the sizes that were chosen for it. */
 static bool is_slow(const ls_native_gpu *gpu) { return gpu->rates.sizes.pass[1] < (1 << 16); }
 
+/* Sends the vector from rank 0 to rank 1 and back; other ranks return at once. */
 static ls_status ping_pong(const worker *w) {
     const ls_link_vector *v = &w->v;
     size_t bytes = v->elems * sizeof(float);
@@ -38,6 +40,7 @@ static ls_status ping_pong(const worker *w) {
     return v->rank == 0 ? LS_OK : ls_tensor_send(w->device, v->comm, 0, 0, v->in, bytes);
 }
 
+/* Runs the vector's operation once. Collective. */
 static ls_status run_collective(const worker *w) {
     const ls_link_vector *v = &w->v;
     const void *part = v->in;
@@ -50,7 +53,8 @@ static ls_status run_collective(const worker *w) {
     }
 }
 
-/* Measures one message size by the clock of rank 0; keeps the minimum of several rounds. */
+/* Measures one message size by the clock of rank 0, one way of a ping-pong; keeps the minimum of several rounds, the
+ * same on all ranks. */
 static ls_status measure_size(worker *w, double *seconds) {
     const int rounds = w->is_slow ? 1 : 3, calls = w->is_slow ? 1 : 4;
     ls_comm *all = ls_world_comm(w->world);
@@ -68,6 +72,7 @@ static ls_status measure_size(worker *w, double *seconds) {
     return ls_comm_broadcast(all, 0, seconds, sizeof *seconds);
 }
 
+/* Measures all operations and sizes of the vector's group, and appends them to the worker's links. */
 static ls_status measure_group(worker *w) {
     ls_native_gpu *out = w->out;
     for (int op = 0; op < LS_NATIVE_OPS && out->links < LS_NATIVE_GPU_LINKS_MAX; op++) {
@@ -107,6 +112,7 @@ out:
     return status;
 }
 
+/* Measures in one worker; rank 0 writes the result to shared memory. */
 static ls_status worker_main(ls_world *world, void *arg) {
     const job *j = arg;
     static ls_native_gpu own;
@@ -122,7 +128,7 @@ static ls_status worker_main(ls_world *world, void *arg) {
     return status;
 }
 
-/* Runs one worker per GPU, and then two workers that share one. */
+/* Runs 2, 4, … workers up to the number of GPUs, at least two, which then share one. */
 ls_status ls_probe_gpu_links(const char *device, ls_native_gpu *out) {
     ls_native_gpu *shared = ls_trial_alloc(1, sizeof *shared);
     if (!shared) return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for the figures of a GPU");

@@ -9,7 +9,7 @@
 typedef struct layer {
     size_t tokens, out, in;
     int slices, groups;
-    bool both; /* of 16-bit types too */
+    bool both; /* measured in 16-bit types too */
 } layer;
 
 static const layer layers[] = {
@@ -44,11 +44,13 @@ static ls_status multiply(void *ctx) {
     return p->device->ops->gemm(p->device, g);
 }
 
+/* Sets form, sizes and slices of the next matmul. */
 static void set_shape(matmul *p, ls_gemm_form form, size_t m, size_t n, size_t k, int slices) {
     ls_operand_matmul(&p->call, form, m, n, k, slices, p->bounds);
     p->call.period = form == LS_GEMM_TN && p->call.unit != LS_UNIT_CHAIN ? k / (size_t)slices : 0;
 }
 
+/* Measures the matmul and appends it to the rates; does nothing if they are full. */
 static ls_status measure_matmul_rates(const ls_probe_worker *w, matmul *p, int type) {
     ls_native_rates *r = w->rates;
     const ls_gemm *g = &p->call;
@@ -59,6 +61,7 @@ static ls_status measure_matmul_rates(const ls_probe_worker *w, matmul *p, int t
     return LS_OK;
 }
 
+/* Measures the matmuls of all layers in one type. */
 static ls_status measure_type(const ls_probe_worker *w, matmul *p, int type) {
     bool is_16 = type > 0;
     p->call.dtype = is_16 ? LS_BF16 : LS_F32;
@@ -102,6 +105,7 @@ typedef struct heads {
     bool backward;
 } heads;
 
+/* Runs attention in one direction; an ls_timer_call. */
 static ls_status attend(void *ctx) {
     const heads *h = ctx;
     return (h->backward ? h->device->ops->attention_backward : h->device->ops->attention_forward)(h->device, &h->call);

@@ -9,6 +9,7 @@ enum { SLICES = 8, COLUMNS = 256, HEAD = 64 };
 
 typedef ls_probe_pass passes;
 
+/* Makes the call of a norm over the arrays, without groups and fused parts. */
 static ls_norm_call make_norm_call(const passes *p) {
     return (ls_norm_call){.rows = p->rows,
                           .C = p->columns,
@@ -59,6 +60,7 @@ static ls_status run_norm(const passes *p, const ls_token_groups *groups) {
     }
 }
 
+/* Runs the rotary embedding, in place. */
 static ls_status run_rope(const passes *p) {
     ls_rope_call c = {
         .act = p->act, .y = p->at[0], .x = p->at[0], .rows = p->rows, .heads = p->columns / HEAD, .d = HEAD};
@@ -70,6 +72,7 @@ static ls_status run_rope(const passes *p) {
     return p->device->ops->rope_forward(p->device, &c);
 }
 
+/* Runs the gate of an MLP, forward or backward. */
 static ls_status run_gated(const passes *p) {
     ls_gated_call c = {.rows = p->rows, .columns = p->columns, .act = p->act, .gate = p->at[0], .up = p->at[1]};
     c.in_stride = c.y_stride = c.dy_stride = c.din_stride = p->columns;
@@ -80,6 +83,7 @@ static ls_status run_gated(const passes *p) {
     return (p->which == LS_PASS_GATED ? p->device->ops->gated_forward : p->device->ops->gated_backward)(p->device, &c);
 }
 
+/* Runs dropout with the addition to the residual stream. */
 static ls_status run_dropout(const passes *p) {
     ls_dropout_call c = {
         .rows = p->rows, .columns = p->columns, .x = p->at[0], .x_dtype = p->act, .residual = p->at[1]};
@@ -89,6 +93,7 @@ static ls_status run_dropout(const passes *p) {
     return p->device->ops->dropout_add(p->device, &c);
 }
 
+/* Runs bias and GELU in one pass. */
 static ls_status run_bias_gelu(const passes *p) {
     ls_bias_gelu_call c = {.rows = p->rows, .columns = p->columns, .c = p->at[0], .bias = p->vector, .pre = p->at[1]};
     c.c_stride = c.pre_stride = c.y_stride = p->columns;
@@ -195,6 +200,7 @@ static ls_status run_flat(const passes *p) {
     }
 }
 
+/* Returns whether run_norm() runs the pass. */
 static bool is_norm(ls_native_pass which) {
     return which <= LS_PASS_RMS_PARAMS || which == LS_PASS_BIAS_GRAD ||
            (which >= LS_PASS_NORM_SUM && which <= LS_PASS_RMS_BACK_COPY);

@@ -1,4 +1,5 @@
-/* passes.h: an operation that passes over arrays once, for the probe of a CPU or a GPU. */
+/* passes.h: the operations that pass over arrays once (norms, activations, loss, optimizer …), which the probe measures
+ * on a CPU or a GPU. */
 #ifndef LS_LAB_PROBE_PASSES_H
 #define LS_LAB_PROBE_PASSES_H
 
@@ -9,8 +10,8 @@ enum { LS_PROBE_PASS_ARRAYS = 6 };
 
 typedef struct ls_probe_pass {
     ls_device *device;
-    ls_native_pass which;
-    ls_dtype act, logits;
+    ls_native_pass which;                     /* the pass to run */
+    ls_dtype act, logits;                     /* types of activations and of logits */
     size_t elems, rows;                       /* rows of `columns`, which heads of 64 divide */
     size_t columns, vocabulary;               /* of rows; of rows of logits */
     int32_t id_end;                           /* of the table of tokens; at most `vocabulary` */
@@ -21,9 +22,10 @@ typedef struct ls_probe_pass {
     int32_t *ids;                             /* one for each row */
 } ls_probe_pass;
 
-/* Makes the pass once; an ls_timer_call. `pass` is an ls_probe_pass. */
+/* Runs the pass `which` once; an ls_timer_call. `pass` is an ls_probe_pass. */
 ls_status ls_probe_pass_run(void *pass);
-/* Returns whether there is such a pass, in 16 bits or fp32; fused passes of a GPU do not exist on a CPU. */
+/* Returns whether the pass is measured in 16 bits or fp32 on that kind of device: fused passes only on a GPU; epilogues
+ * of matmuls are not run here. */
 bool ls_probe_pass_has(ls_native_pass which, bool is_16, bool is_gpu);
 
 #endif

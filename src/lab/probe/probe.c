@@ -76,7 +76,7 @@ static ls_status run_measurement(ls_probe_worker *w, ls_status (*measure)(ls_pro
 
 /* ---- links ------------------------------------------------------------------------------------------------------- */
 
-/* Measures a collective by the clock of rank 0. */
+/* Measures a collective by the clock of rank 0: the lower quartile of some samples, the same on all ranks. */
 static ls_status measure_link(const ls_probe_worker *w, ls_link_vector *v, double *seconds) {
     int samples = is_late(w) ? 1 : 5;
     ls_timer timer = {.comm = w->comm, .sample_s = 2e-3, .samples_min = samples, .samples_max = samples};
@@ -87,7 +87,7 @@ static ls_status measure_link(const ls_probe_worker *w, ls_link_vector *v, doubl
     return ls_comm_broadcast(w->comm, 0, seconds, sizeof *seconds);
 }
 
-/* Measures all collectives and sizes of one group. */
+/* Measures all collectives and sizes of one group, and appends them to the machine's links. */
 static ls_status measure_group(const ls_probe_worker *w, ls_link_vector *v) {
     ls_native_machine *machine = w->machine;
     for (int op = 0; op < LS_NATIVE_OPS; op++) {
@@ -133,6 +133,7 @@ typedef struct job {
     bool computes;              /* false: only collectives are measured */
 } job;
 
+/* An empty task. */
 static void do_nothing(void *ctx, size_t task, int thread) { (void)ctx, (void)task, (void)thread; }
 
 typedef struct launch {
@@ -154,11 +155,13 @@ typedef struct copying {
     float *from, *to;
 } copying;
 
+/* Copies one large block; an ls_timer_call. */
 static ls_status copy_once(void *ctx) {
     const copying *c = ctx;
     return ls_device_copy(c->device, c->to, c->from, COPY_BYTES);
 }
 
+/* Measures the bandwidth of copies, read and written bytes together. */
 static ls_status measure_copy(ls_probe_worker *w) {
     copying c = {.device = w->device};
     double seconds = 0;
@@ -211,6 +214,7 @@ out:
 
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
 
+/* Tells the callback what is being measured. */
 static void report_progress(const ls_probe_options *o, int workers, bool computes) {
     char text[96];
     if (!o->say) return;
@@ -233,7 +237,7 @@ static ls_status run_count(const ls_probe_options *o, int workers, double second
     return ls_workers_run(&options, worker_main, &j);
 }
 
-/* Fills in what is known without measuring. */
+/* Fills in what is known without measuring: CPU, version, instruction set, cores, memory. */
 static void describe_machine(ls_native_machine *machine) {
     long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
     ls_placement placement;
@@ -249,6 +253,7 @@ static void describe_machine(ls_native_machine *machine) {
     machine->memory_bytes = pages > 0 && page_bytes > 0 ? (double)pages * (double)page_bytes : 0;
 }
 
+/* Measures 1, 2, 4, … workers one after the other, each within its part of the time. */
 static ls_status run_counts(const ls_probe_options *o, ls_native_machine *shared) {
     double seconds = o->seconds > 0 ? o->seconds : default_seconds;
     int most = o->workers > 0 ? o->workers : shared->cores > 4 ? shared->cores : 4, runs = 0;
@@ -306,7 +311,7 @@ static double best_bf16_rate(const ls_native_rates *r) {
     return best;
 }
 
-/* Describes the collectives of so many workers as a link. */
+/* Describes the collectives of so many workers as a link; with no measured link, as one of 10 GB/s. */
 static void fill_link(const ls_native_machine *machine, int workers, ls_link *link) {
     double large = (double)ls_native_link_bytes[LS_NATIVE_LINK_SIZES - 1], seconds;
     snprintf(link->name, sizeof link->name, "shared memory");

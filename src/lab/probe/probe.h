@@ -20,25 +20,27 @@ typedef struct ls_probe_options {
     void *ctx;
 } ls_probe_options;
 
-/* Measures the machine. Starts workers, so no thread may have been started. Under mpirun or srun it measures the
- * workers of the launcher, and *first tells whether this process has the result. */
+/* Measures the machine. Starts workers, so no thread may have been started. Under mpirun or srun it measures only the
+ * launcher's number of workers, and *first tells whether this process has the result. */
 ls_status ls_probe_run(const ls_probe_options *options, ls_native_machine *out, bool *first);
-/* Measures GPU `device`, "cuda" or "cuda:1", in a child process, and then, unless `alone`, workers on it. */
+/* Measures GPU `device` in a child process, and then, unless `alone`, workers on it. "cuda:1" is that GPU alone; "cuda"
+ * is GPU 0, measured for all GPUs of the machine. */
 ls_status ls_probe_gpu(const char *device, bool alone, ls_native_gpu *out);
 /* Checks that a GPU can be measured. LS_ERR_INPUT: there is no driver, or no such GPU. */
 ls_status ls_probe_gpu_check(const char *device);
 /* Reads the free memory of the GPU into gpu->free_bytes, in a child process. */
 ls_status ls_probe_gpu_refresh(const char *device, ls_native_gpu *gpu);
-/* Returns whether `gpu` was measured completely, and is the GPU that this machine has. */
+/* Returns whether `gpu` was measured completely, and is still the model and number of GPUs that this machine has. */
 bool ls_probe_gpu_is_current(const char *device, const ls_native_gpu *gpu);
 /* Returns whether `machine` was measured by this version of the program on this CPU with as many cores. */
 bool ls_probe_is_current(const ls_native_machine *machine);
-/* Describes the machine as a cluster of one node, with a chip for each worker. */
+/* Describes the machine as a cluster of one node for the planner, with a chip for each worker of the largest number
+ * measured. Its peaks are measured rates, so shares are 1. */
 void ls_probe_cluster(const ls_native_machine *machine, ls_cluster *out);
 
 /* ---- on disk ----------------------------------------------------------------------------------------------------- */
 
-/* Returns the path of this machine's file in the cache folder, and creates that folder. */
+/* Returns the path of this machine's file, named by its host name, in the cache folder, and creates that folder. */
 ls_status ls_probe_file_path(char path[PATH_MAX]);
 /* Writes a cluster file with the measured figures. */
 ls_status ls_probe_file_write(const char *path, const ls_native_machine *machine);

@@ -13,12 +13,12 @@
 enum { DEFAULT_SEQ = 128, NOISE_STEPS = 10, ROUNDS = 3, ROUNDS_MAX = 9, ROUNDS_FROM = 12, ROUND_STEPS_MAX = 300 };
 #define ROUND_NS_MAX UINT64_C(5000000000)
 
-/* Shortest time of a size in a round, unless the user gives the steps: the times of short steps vary most. */
+/* Least seconds of a size in a round, unless the user gives the steps: the times of short steps vary most. */
 static const double round_s = 0.15;
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
-/* Inserts a size in the order of workers, then of batches, unless it is listed. */
+/* Inserts a size in the order of workers, then of batches, unless it is listed. If the list is full, only counts it. */
 static void add_size(const ls_scale_plan *p, int workers, size_t batch, ls_scaling_point *points, int *count) {
     int at = 0;
     while (at < *count && (points[at].workers < workers || (points[at].workers == workers && points[at].batch < batch)))
@@ -42,7 +42,8 @@ int ls_scale_plan_sizes(const ls_scale_plan *p, ls_scaling_point *points) {
     return count;
 }
 
-/* Chooses the groups, which bound the workers: the same for all sizes, as far as the batch allows. */
+/* Chooses the number of gradient groups, at least one for each worker: the same for all sizes, as far as the
+ * batch allows. */
 static int choose_groups(const ls_scale_plan *p, size_t batch) {
     int most = p->count[p->counts - 1], groups = 1, wanted = most > 8 ? most : 8;
     while (groups * 2 <= 4096 && groups < wanted) groups *= 2;
@@ -50,14 +51,15 @@ static int choose_groups(const ls_scale_plan *p, size_t batch) {
     return groups < most ? most : groups;
 }
 
-/* Chooses groups of one size, at least two images, as batch norm requires; 0: fewer than the workers. */
+/* Chooses groups of one size, at least two images, as batch norm requires; returns 0 if that gives fewer groups than
+ * workers. */
 static int choose_equal_groups(const ls_scale_plan *p, size_t batch, int workers) {
     int groups = choose_groups(p, batch);
     while (groups >= workers && (batch % (size_t)groups != 0 || batch / (size_t)groups < 2)) groups--;
     return groups >= workers ? groups : 0;
 }
 
-/* Opens the model with the batch of a size. */
+/* Opens the model with the batch of a size, and a sequence length and groups if the user gives none. */
 static ls_status open_case(const ls_scale_plan *p, const char *model, int workers, size_t batch, ls_lab_model *out) {
     ls_options o = *p->opts; /* borrows texts; nothing to end */
     ls_start start;
@@ -87,6 +89,7 @@ static ls_status try_sizes(const ls_scale_plan *p, const char *model, const ls_s
     return LS_OK;
 }
 
+/* Makes the layout of the options for so many workers, and chooses a micro-batch if they name none. */
 static ls_status make_layout(const ls_scale_plan *p, ls_lab_model *one, int workers, ls_layout *out) {
     ls_layout_request request;
     json_t *file = NULL;
@@ -98,7 +101,8 @@ static ls_status make_layout(const ls_scale_plan *p, ls_lab_model *one, int work
     return out->micro > 0 ? LS_OK : ls_trainer_choose_micro(NULL, &one->settings, out);
 }
 
-/* Fills in what is known of a size before it is measured: its layout, sequences and traffic of a worker. */
+/* Fills in what is known of a size before it is measured: its sequences per worker, and messages and bytes of the
+ * worker that has most. Also makes its layout. */
 static ls_status fill_known(const ls_scale_plan *p, ls_lab_model *one, ls_scaling_point *point, ls_layout *layout) {
     LS_TRY(make_layout(p, one, point->workers, layout));
     int groups = one->settings.groups, most = 0;
@@ -126,6 +130,7 @@ static ls_status fill_known(const ls_scale_plan *p, ls_lab_model *one, ls_scalin
 
 /* ---- measuring --------------------------------------------------------------------------------------------------- */
 
+/* Trains the record's steps under the layout in new workers. */
 static ls_status run_steps(const ls_scale_plan *p, const ls_lab_model *one, const ls_layout *layout,
                            ls_scale_record *record) {
     ls_trial_place place = {.options = p->opts};
@@ -147,6 +152,7 @@ static ls_status make_drawings(const ls_lab_model *one) {
     return status;
 }
 
+/* Copies what reports say about the run: lengths, images, ZeRO, parameters. */
 static void describe_run(const ls_lab_model *one, const ls_layout *layout, ls_scale_found *found) {
     const ls_shape *shape = &one->settings.shape;
     found->seq = one->settings.T;
@@ -156,7 +162,7 @@ static void describe_run(const ls_lab_model *one, const ls_layout *layout, ls_sc
     found->parameters = ls_model_elems(one->model);
 }
 
-/* Returns the steps of one round that count. */
+/* Returns the steps of one round that count, more of them if steps are short. */
 static int64_t steps_of_round(const ls_scale_plan *p, int rounds, int round, const ls_scaling_point *point) {
     int64_t at = round % rounds, steps = p->steps * (at + 1) / rounds - p->steps * at / rounds;
     if (p->steps_given || round == 0) return steps;
@@ -165,7 +171,8 @@ static int64_t steps_of_round(const ls_scale_plan *p, int rounds, int round, con
     return (double)steps < wanted ? (int64_t)wanted : steps;
 }
 
-/* Trains one size for `steps` steps and adds them to its series. */
+/* Trains one size for `steps` steps, adds them to its series, and sets the measured figures of the point from all
+ * rounds so far. */
 static ls_status measure_point(const ls_scale_plan *p, const char *model, int64_t steps, ls_scaling_point *point,
                                ls_scale_series *series, ls_scale_found *found) {
     ls_lab_model one;
@@ -186,7 +193,8 @@ out:
     return status;
 }
 
-/* Measures the gradient noise scale in a run of its own, because observing the gradients of groups takes time. */
+/* Measures the gradient noise scale with one worker and the largest batch, in a run of its own, because observing the
+ * gradients of groups takes time. */
 static ls_status measure_noise(const ls_scale_plan *p, const char *model, ls_scale_found *found) {
     ls_lab_model one;
     ls_layout layout;
@@ -240,6 +248,7 @@ static bool wants_more(const ls_scale_plan *p, const ls_scale_series *series, co
     return false;
 }
 
+/* Trains all sizes in turn, round by round. */
 static ls_status measure_all(const ls_scale_plan *p, const char *model, ls_scale_series *series, ls_scale_found *out) {
     int rounds = p->steps < ROUNDS_FROM ? 1 : ROUNDS;
     bool more = true;
@@ -282,6 +291,7 @@ double ls_scale_ratio(const ls_scaling_point *p) {
     return sync > 0 ? p->compute / sync : 0;
 }
 
+/* Predicts the times of the sizes that were not measured, with their bands. */
 static void predict_next(ls_scale_found *f) {
     double band = ls_scaling_band(&f->fit);
     for (int i = 0; i < f->nexts; i++) {
@@ -297,7 +307,7 @@ static void predict_next(ls_scale_found *f) {
     }
 }
 
-/* Finds from which batch, and over which bandwidth, so many workers are faster than one. */
+/* Finds from which batch, and over which bandwidth of a slow link, so many workers are faster than one; with bands. */
 static void find_crossover(const ls_scale_plan *plan, ls_scale_found *f, int workers) {
     ls_scale_crossover *x = &f->crossover[f->crossovers++];
     const ls_scaling_point *like = NULL;
@@ -334,6 +344,7 @@ static void find_best(const ls_scale_plan *plan, ls_scale_found *f) {
     }
 }
 
+/* Fits the measured points and evaluates the fit; f->fitted stays false if there are too few. */
 static void fit_scaling(const ls_scale_plan *plan, ls_scale_found *f) {
     f->fitted = ls_scaling_fit_make(f->point, f->points, &f->fit);
     if (!f->fitted) return;

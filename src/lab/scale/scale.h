@@ -13,11 +13,11 @@ typedef struct ls_scale_plan {
     const ls_options *opts;
     double link_latency_s, link_bytes_per_s; /* of --slow-link; 0: none */
     int models, counts, batches;
-    char *model[LS_SCALE_MODELS_MAX]; /* owned */
-    int count[LS_SCALE_COUNTS_MAX];   /* ascending, from 1 */
-    size_t batch[LS_SCALE_BATCHES_MAX];
-    int threads, cores;
-    int64_t steps;                                    /* of each size that count */
+    char *model[LS_SCALE_MODELS_MAX];                 /* owned */
+    int count[LS_SCALE_COUNTS_MAX];                   /* ascending, from 1 */
+    size_t batch[LS_SCALE_BATCHES_MAX];               /* sequences or images, ascending */
+    int threads, cores;                               /* of each worker; of the machine */
+    int64_t steps;                                    /* timed steps of each size, over all rounds */
     bool steps_given;                                 /* by the user; otherwise short steps get more of them */
     void (*say)(const char *model, const char *what); /* callback for progress */
 } ls_scale_plan;
@@ -39,12 +39,12 @@ typedef struct ls_scale_found {
     size_t parameters, seq;
     bool images; /* instead of sequences */
     ls_image_shape image;
-    int zero;
-    bool made_up; /* data */
+    int zero;     /* ZeRO stage with several workers */
+    bool made_up; /* data was generated: there was no --data */
     int points;
     ls_scaling_point point[LS_SCALING_POINTS_MAX];
-    ls_scale_noise noise;
-    bool fitted;
+    ls_scale_noise noise; /* the gradient noise scale */
+    bool fitted;          /* `fit` and what follows is there */
     ls_scaling_fit fit;
     int nexts; /* sizes that were not measured: `seconds` and the parts are predictions */
     ls_scaling_point next[2 * LS_SCALE_BATCHES_MAX + 2];
@@ -64,7 +64,7 @@ const ls_scaling_point *ls_scale_point_of(const ls_scale_found *found, int worke
 double ls_scale_speedup(const ls_scale_found *found, const ls_scaling_point *point);
 /* Returns the time of one worker with as many sequences per worker over this point's (weak scaling); 0: unknown. */
 double ls_scale_weak(const ls_scale_found *found, const ls_scaling_point *point);
-/* Returns computation over communication, overlapped or not; 0: one worker. */
+/* Returns the time of computing over that of communication, overlapped or not; 0: one worker. */
 double ls_scale_ratio(const ls_scaling_point *point);
 
 #endif

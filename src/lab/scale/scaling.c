@@ -1,4 +1,4 @@
-/* scaling.c: fits and predictions of scaling.h. */
+/* scaling.c: the fits and predictions of scaling.h. */
 #include "lab/scale/scaling.h"
 
 #include <string.h>
@@ -59,6 +59,7 @@ static bool is_counted(const ls_scaling_point *points, int count, int i) {
     return true;
 }
 
+/* Returns whether point i is used for the fit of communication. */
 static bool is_counted_for_sync(const ls_scaling_point *points, int count, int i) {
     return points[i].workers > 1 && is_counted(points, count, i);
 }
@@ -87,6 +88,7 @@ static bool fit_computing(ls_fit *fit, const ls_scaling_point *points, int count
     return true;
 }
 
+/* Fits latency and time per byte of communication, and the idle share; leaves 0 if only one worker was measured. */
 static void fit_sync(ls_fit *fit, const ls_scaling_point *points, int count, ls_scaling_fit *out) {
     double c[LS_FIT_TERMS_MAX], compute = 0, idle = 0;
     *fit = (ls_fit){.terms = 2};
@@ -105,6 +107,7 @@ static void fit_sync(ls_fit *fit, const ls_scaling_point *points, int count, ls_
     out->byte_s = c[1];
 }
 
+/* Returns the fitted seconds of all traffic of a kind. */
 static double seconds_of_kind(const ls_scaling_fit *fit, const ls_scaling_point *p, int kind) {
     return fit->latency_s * p->messages[kind] + fit->byte_s * p->bytes[kind];
 }

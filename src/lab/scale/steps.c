@@ -51,6 +51,7 @@ static ls_status timed_steps(ls_trainer *t, int fd, int64_t count, ls_scale_step
     return LS_OK;
 }
 
+/* Times all steps of the record in this worker; rank 0 also writes the noise scale if it is measured. */
 static ls_status record_steps(ls_trainer *t, const ls_scale_record *record) {
     ls_scale_step *mine = record->step + (size_t)t->rank * (size_t)record->steps;
     int fd = ls_clock_queue_open();
@@ -92,6 +93,7 @@ static const double calm_share = .01;
 /* Returns whether the worker waited for cores for at most 1 % of the step. */
 static bool is_calm(const ls_scale_step *step) { return step->queued <= calm_share * step->seconds; }
 
+/* Orders steps by time, for qsort(). */
 static int by_seconds(const void *a, const void *b) {
     double x = ((const ls_scale_step *)a)->seconds, y = ((const ls_scale_step *)b)->seconds;
     return (x > y) - (x < y);
@@ -103,6 +105,7 @@ static int by_calm(const void *a, const void *b) {
     return x == y ? by_seconds(a, b) : x ? -1 : 1;
 }
 
+/* Returns the steps in which the workers hardly waited for cores. */
 static int64_t calm_steps(const ls_scale_series *series) {
     int64_t calm = 0;
     for (int64_t i = 0; i < series->count; i++) calm += is_calm(&series->step[i]);

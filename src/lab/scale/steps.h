@@ -7,18 +7,18 @@
 
 /* Seconds of one worker in one step. */
 typedef struct ls_scale_step {
-    double seconds, compute, idle;
+    double seconds, compute, idle; /* in all; computing; waiting for other workers to start a collective */
     double queued;                 /* ready to run, but another process had the core */
     double sync[LS_TRAFFIC_KINDS]; /* in collectives, after all members have started them */
     double link[LS_TRAFFIC_KINDS]; /* of transfers on a slow link */
 } ls_scale_step;
 
 typedef struct ls_scale_noise {
-    bool valid;
+    bool valid;       /* it was measured */
     double sequences; /* the gradient noise scale */
 } ls_scale_noise;
 
-/* In shared memory (lab/trial.h). */
+/* The steps of one trial, in shared memory (lab/trial.h): each worker writes its own, rank 0 the noise. */
 typedef struct ls_scale_record {
     int workers;
     int64_t steps;
@@ -40,14 +40,15 @@ enum { LS_SCALE_WARMUP = 2 }; /* steps that do not count */
 /* Timed steps of one size, means over its workers. Starts as zeros; its owner frees `step`. */
 typedef struct ls_scale_series {
     ls_scale_step *step;
-    int64_t count;
+    int64_t count; /* of steps */
 } ls_scale_series;
 
 /* Appends all steps of a record but the first LS_SCALE_WARMUP. */
 ls_status ls_scale_series_add(ls_scale_series *series, const ls_scale_record *record);
-/* Sets the measured figures of the point: means of the faster half of the steps. Sorts the steps. */
+/* Sets the measured figures of the point: means of the faster half of the steps, of calm steps alone if there are 8.
+ * Sorts the steps. LS_ERR_FAILED if there is none. */
 ls_status ls_scale_series_take(ls_scale_series *series, ls_scaling_point *point);
-/* Returns whether enough steps were not disturbed by other programs. */
+/* Returns whether at least 8 steps were not disturbed by other programs. */
 bool ls_scale_series_is_calm(const ls_scale_series *series);
 
 #endif

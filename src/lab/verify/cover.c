@@ -1,5 +1,5 @@
-/* cover.c: greedy: every row takes, factor by factor in a random order, the level that brings most tuples not
- * seen yet; of several such rows the best is kept.
+/* cover.c: builds a covering array greedily: every row takes, factor by factor in a random order, the level that brings
+ * most new tuples; of several such rows the best is kept.
  *
  *     sets     all choices of `strength` factors
  *     seen     for each set one flag for each tuple of levels; tuples that no legal row has count as seen */
@@ -22,13 +22,14 @@ typedef struct cover {
     const ls_cover_task *task;
     int sets;
     factor_set set[SETS_MAX];
-    bool *seen;
-    size_t tuples, left; /* not seen */
-    uint64_t drawn;      /* random numbers so far */
+    bool *seen;          /* [tuples] */
+    size_t tuples, left; /* of all sets; those not seen yet */
+    uint64_t drawn;      /* random numbers used so far */
     ls_cover_row *rows;
     int count;
 } cover;
 
+/* Returns the next random number from 0 to n − 1, which follows from the task's seed. */
 static int draw_below(cover *c, int n) {
     ls_rng_key key = ls_rng_key_make(c->task->seed, PURPOSE, 0);
     return (int)ls_rng_below(key, c->drawn++, (uint64_t)n);
@@ -36,7 +37,8 @@ static int draw_below(cover *c, int n) {
 
 /* ---- legal rows -------------------------------------------------------------------------------------------------- */
 
-/* Returns whether the open factors from `factor` on can make the row legal; `index` is the combination before. */
+/* Returns whether the open factors from `factor` on can make the row legal; `index` is the combination of the factors
+ * before, as an index into task->legal. */
 static bool possible_from(const ls_cover_task *task, const ls_cover_row *row, int factor, size_t index) {
     if (factor == task->bound) return task->legal[index];
     size_t next = index * (size_t)task->levels[factor];
@@ -68,6 +70,7 @@ static size_t set_tuples(const cover *c, const factor_set *set) {
     return n;
 }
 
+/* Returns a row with the levels of tuple `number` of the set, all other factors open. */
 static ls_cover_row tuple_row(const cover *c, const factor_set *set, size_t number) {
     return ls_cover_combination(c->task, set->factor, c->task->strength, number);
 }
@@ -83,6 +86,7 @@ static bool *flag_of(const cover *c, const factor_set *set, const ls_cover_row *
     return &c->seen[set->first + number];
 }
 
+/* Returns whether the factor is one of the set's. */
 static bool has_factor(const cover *c, const factor_set *set, int factor) {
     for (int k = 0; k < c->task->strength; k++)
         if (set->factor[k] == factor) return true;
@@ -129,7 +133,7 @@ static int count_new_tuples(const cover *c, const ls_cover_row *row, int factor)
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* Sets the level of one factor that brings most new tuples, of several at random. */
+/* Sets the level of one factor that brings most new tuples and keeps the row possible; of several at random. */
 static void choose_level(cover *c, ls_cover_row *row, int factor) {
     int best = -1, best_gain = -1, ties = 0;
     for (int level = 0; level < c->task->levels[factor]; level++) {
@@ -157,7 +161,7 @@ static void complete_row(cover *c, ls_cover_row *row) {
         if (row->level[order[i]] < 0) choose_level(c, row, order[i]);
 }
 
-/* Adds the best of several random completions of `begin`. */
+/* Adds the best of several random completions of `begin`, and marks its tuples as seen. */
 static ls_status add_row(cover *c, const ls_cover_row *begin) {
     ls_cover_row best = {{0}};
     int most = -1;
@@ -175,7 +179,7 @@ static ls_status add_row(cover *c, const ls_cover_row *begin) {
     return LS_OK;
 }
 
-/* Returns the first uncovered tuple after a random position. */
+/* Returns a row with the first tuple not seen yet, from a random position on. There must be one. */
 static ls_cover_row next_tuple(cover *c) {
     size_t at = (size_t)draw_below(c, (int)c->tuples);
     while (c->seen[at]) at = (at + 1) % c->tuples;

@@ -1,4 +1,5 @@
-/* cover.h: a covering array (pairwise testing): few rows that contain every pair, or every triple, of choices.
+/* cover.h: a covering array (pairwise testing): few rows that contain every pair, or every triple, of choices. matrix.c
+ * makes the layouts of `lockstep verify` from it.
  *
  * A factor has levels 0, 1, …; a row takes one level of each factor. Not every row is legal: the first `bound` factors
  * constrain each other, the others are free. A tuple is `strength` levels of as many factors. The rows contain every
@@ -14,9 +15,9 @@
 enum { LS_COVER_FACTORS_MAX = 16, LS_COVER_STRENGTH_MAX = 3 };
 
 typedef struct ls_cover_task {
-    int factors, levels[LS_COVER_FACTORS_MAX];
-    int strength; /* 2 or 3 */
-    int bound;
+    int factors, levels[LS_COVER_FACTORS_MAX]; /* number of factors; number of levels of each */
+    int strength;                              /* factors of a tuple: 2 or 3 */
+    int bound;                                 /* the first ones, which constrain each other */
     const bool *legal; /* for each combination of levels of the bound factors, the last factor changing fastest */
     uint64_t seed;
 } ls_cover_task;

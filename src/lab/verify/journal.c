@@ -1,4 +1,4 @@
-/* journal.c: one line for each finished row. */
+/* journal.c: one JSON line for each finished row, and the keys of rows that an earlier run found equal. */
 #include "lab/verify/journal.h"
 
 #include <fcntl.h>
@@ -13,19 +13,22 @@
 
 enum { FILE_BYTES_MAX = 1 << 28 };
 
+/* Returns the key of a row: a hash of the three texts. */
 static ls_hash128 hash_key(const char *model, const char *weights, const char *layout) {
     ls_hash128 parts[] = {ls_hash_bytes(model, strlen(model)), ls_hash_bytes(weights, strlen(weights)),
                           ls_hash_bytes(layout, strlen(layout))};
     return ls_hash_combine(parts, sizeof parts / sizeof *parts);
 }
 
+/* Adds a key to those of equal rows. */
 static ls_status remember_key(ls_verify_journal *j, ls_hash128 key) {
     LS_TRY(ls_array_grow(&j->done, j->count, sizeof *j->done, "rows"));
     j->done[j->count++] = key;
     return LS_OK;
 }
 
-/* Reads a line. A line that is not a row was cut when a process died; its layout runs again. */
+/* Remembers the row of a line if it was equal. A line that is not a row was cut when a process died and is ignored, so
+ * that its layout runs again. */
 static ls_status read_journal_line(ls_verify_journal *j, const char *line, size_t bytes) {
     const char *model, *weights, *layout;
     bool equal = false;

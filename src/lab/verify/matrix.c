@@ -1,5 +1,5 @@
-/* matrix.c: makes the rows for a task. ls_layout_make(), which also checks a user's flags, decides which combinations
- * of the dependent choices are legal. */
+/* matrix.c: makes the rows of layouts for a task. ls_layout_make(), which also checks a user's flags, decides which
+ * combinations of the dependent choices are legal. */
 #include "lab/verify/matrix.h"
 
 #include <stdlib.h>
@@ -13,13 +13,13 @@ typedef struct matrix {
     const ls_layout_task *task;
     const ls_verify_limits *limits;
     ls_cover_task cover;
-    int value[FACTORS][LEVELS_MAX]; /* what a level is */
+    int value[FACTORS][LEVELS_MAX]; /* the value of a level of a factor: dp 5, zero 3, … */
     bool *legal;                    /* by combination of the bound factors */
 } matrix;
 
 /* ---- one row ----------------------------------------------------------------------------------------------------- */
 
-/* Sets clearly different speeds of the replicas. */
+/* Sets clearly different speeds of the replicas, from which unequal shares follow. */
 static void unequal_speeds(double speeds[LS_WORKERS_MAX]) {
     for (int d = 0; d < LS_WORKERS_MAX; d++) speeds[d] = d % 3 + 1;
 }
@@ -41,7 +41,7 @@ ls_status ls_verify_row_layout(const ls_verify_row *row, const ls_layout_task *t
     return ls_layout_make(&request, task, out);
 }
 
-/* Translates levels into a row; an open factor has its first level. */
+/* Translates levels into a row; an open factor (−1) has its first level. */
 static ls_verify_row make_row(const matrix *m, const ls_cover_row *chosen) {
     static const struct {
         int factor;
@@ -68,17 +68,19 @@ static ls_verify_row make_row(const matrix *m, const ls_cover_row *chosen) {
 
 /* ---- choices ----------------------------------------------------------------------------------------------------- */
 
-/* Adds a value to the levels of a factor, once. */
+/* Adds a value to the levels of a factor, once; none beyond LEVELS_MAX. */
 static void add_level(matrix *m, int factor, int value) {
     for (int i = 0; i < m->cover.levels[factor]; i++)
         if (m->value[factor][i] == value) return;
     if (m->cover.levels[factor] < LEVELS_MAX) m->value[factor][m->cover.levels[factor]++] = value;
 }
 
+/* Adds the values first … last. */
 static void add_range(matrix *m, int factor, int first, int last) {
     for (int i = first; i <= last; i++) add_level(m, factor, i);
 }
 
+/* Chooses the levels of dp, tp and pp for the tier, model and number of workers. */
 static void make_mesh_levels(matrix *m, ls_verify_tier tier) {
     static const int quick_dp[] = {1, 2, 3, 4, 5, 8};
     int most = m->limits->workers_max, G = m->task->G, nblocks = m->task->model->nblocks;
@@ -110,8 +112,8 @@ static void make_levels(matrix *m, ls_verify_tier tier) {
     add_range(m, ISA, 0, LS_TRIAL_ISAS - 1);
 }
 
-/* Returns whether a row is a legal layout. Unequal shares are legal only if the replicas can have different numbers of
- * groups. */
+/* Returns whether a row is a legal layout within the limits of workers. Unequal shares are legal only if the replicas
+ * can have different numbers of groups (parts of the batch). */
 static bool is_legal(const matrix *m, const ls_cover_row *chosen) {
     ls_layout layout;
     ls_verify_row row = make_row(m, chosen);
@@ -123,6 +125,7 @@ static bool is_legal(const matrix *m, const ls_cover_row *chosen) {
 
 static const int bound_factors[] = {DP, TP, PP, SCHEDULE, SEQUENCE, SHARES};
 
+/* Returns the number of combinations of levels of these factors. */
 static size_t count_combinations(const matrix *m, const int *factor, int factors) {
     size_t n = 1;
     for (int k = 0; k < factors; k++) n *= (size_t)m->cover.levels[factor[k]];

@@ -1,4 +1,4 @@
-/* matrix.h: which layouts are compared: rows of choices, and the layout of each row.
+/* matrix.h: which layouts `lockstep verify` compares: rows of choices, and the layout of each row.
  *
  *     dp, tp, pp, schedule, sequence parallel, shares      what the layout code allows for the task, and the workers
  *     zero, micro-batch, recomputation, division, threads, instruction sets      free
@@ -17,22 +17,23 @@ typedef enum ls_verify_tier { LS_VERIFY_QUICK, LS_VERIFY_USUAL, LS_VERIFY_ALL } 
 
 typedef struct ls_verify_row {
     ls_knobs knobs; /* virtual stages follow from the rest */
-    bool unequal;   /* shares */
-    bool by_count;  /* blocks on stages; and as many virtual stages as there can be, not 2 */
+    bool unequal;   /* replicas have different shares of the batch */
+    bool by_count;  /* stages get equal numbers of blocks, not equal costs; interleaved with most chunks, not 2 */
     int threads;    /* of each worker; 0: the cores are divided among the workers */
     ls_trial_isa isa;
 } ls_verify_row;
 
 typedef struct ls_verify_limits {
     int workers_min, workers_max; /* of a row */
-    int threads;                  /* 0: 1 and 2 are tried */
+    int threads;                  /* of each worker; 0: 1 and 2 are tried */
     uint64_t seed;
 } ls_verify_limits;
 
 /* Makes the rows to compare, which the caller frees. *count is 0 if no layout is legal within the limits. */
 ls_status ls_verify_matrix_make(const ls_layout_task *task, ls_verify_tier tier, const ls_verify_limits *limits,
                                 ls_verify_row **rows, int *count);
-/* Makes the layout of a row. LS_ERR_INPUT if it is not legal for the task. */
+/* Makes the layout of a row; with batch norm, the micro-batch and ZeRO stage may differ from the row's. LS_ERR_INPUT if
+ * it is not legal for the task. */
 ls_status ls_verify_row_layout(const ls_verify_row *row, const ls_layout_task *task, ls_layout *out);
 
 #endif

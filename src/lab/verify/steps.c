@@ -33,7 +33,7 @@ void ls_verify_record_close(ls_verify_record *record) {
 
 /* ---- a fault ----------------------------------------------------------------------------------------------------- */
 
-/* Parses a number up to the next colon. */
+/* Parses a number up to the next colon and moves *at behind it; false: there is none. */
 static bool parse_part(const char **at, int64_t *out) {
     char number[24];
     size_t length = strcspn(*at, ":");
@@ -71,7 +71,7 @@ ls_status ls_verify_plant(const ls_verify_fault *fault, ls_trainer *t) {
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-/* Returns the bytes that this worker has sent. Received bytes are counted by their senders. */
+/* Returns the bytes that this worker has sent since it started. Received bytes are counted by their senders. */
 static uint64_t traffic_of(ls_trainer *t) {
     uint64_t bytes = 0;
     for (int c = 0; t->mesh && c <= LS_AXIS_COUNT; c++) {
@@ -95,8 +95,8 @@ static ls_status hash_all(ls_trainer *t, ls_partition_tensor which, ls_verify_ha
     return LS_OK;
 }
 
-/* Fetches a chunk of a tensor. Each element belongs to one worker, so the sum of its bits and the others' zeros is the
- * element. */
+/* Copies `count` elements of a tensor from `first` on to fetch->values of worker 0. Each element belongs to one worker,
+ * so the sum of its bits and the others' zeros is the element. Collective. */
 static ls_status fetch_chunk(ls_trainer *t, const ls_param *param, const ls_verify_tensor *fetch, size_t first,
                              size_t count, float *host, int64_t *bits) {
     ls_partition_piece piece;
@@ -173,6 +173,7 @@ ls_status ls_verify_steps(ls_trainer *t, void *ctx) {
 
 /* ---- comparing --------------------------------------------------------------------------------------------------- */
 
+/* Returns whether two numbers have the same bits, or both are NaN. */
 static bool same_number(double a, double b) { return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b)); }
 
 /* Returns how many of `count` hashes differ; *first is set to the first of them. */

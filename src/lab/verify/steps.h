@@ -23,7 +23,7 @@ typedef struct ls_verify_totals {
 
 typedef struct ls_verify_record {
     int64_t steps;
-    int params;
+    int params; /* parameters of the model */
     ls_verify_totals *totals;
     double *loss;           /* [steps] */
     ls_verify_hash *grad;   /* [steps][params] */
@@ -38,7 +38,7 @@ void ls_verify_record_close(ls_verify_record *record);
 /* A tensor whose values are copied out. When two hashes differ, the trials run again to find the first element that
  * differs. */
 typedef struct ls_verify_tensor {
-    int param;
+    int param;                 /* number of the parameter in the model */
     ls_partition_tensor which; /* gradient or weight */
     float *values;             /* canonical order; shared memory, written by worker 0 */
 } ls_verify_tensor;
@@ -47,8 +47,8 @@ typedef struct ls_verify_tensor {
  * gradient that it owns, before the update of `step`. Nothing happens if the worker owns no element of the tensor. */
 typedef struct ls_verify_fault {
     int rank;
-    int64_t step; /* from 1 on */
-    const char *tensor;
+    int64_t step;       /* from 1 on */
+    const char *tensor; /* name of the parameter */
 } ls_verify_fault;
 
 /* Parses "RANK:STEP:TENSOR"; LS_ERR_INPUT for another form. out->tensor points into `text`, and is not looked up. */
@@ -70,7 +70,8 @@ ls_status ls_verify_steps(ls_trainer *trainer, void *ctx);
 /* Flips the bit if this worker and the step in progress are those of the fault. Call it between gradients and update.
  * LS_ERR_INPUT if the model has no such tensor. */
 ls_status ls_verify_plant(const ls_verify_fault *fault, ls_trainer *trainer);
-/* Copies a tensor to fetch->values. Collective: all workers call it, and worker 0 writes. */
+/* Copies a whole tensor to fetch->values, in canonical order (as files have it). Collective: all workers call it, and
+ * worker 0 writes. */
 ls_status ls_verify_fetch(ls_trainer *trainer, const ls_verify_tensor *fetch);
 
 /* ---- comparing --------------------------------------------------------------------------------------------------- */

@@ -30,7 +30,7 @@ void ls_order_record_close(ls_order_record *record) {
     *record = (ls_order_record){0};
 }
 
-/* Fetches a tensor of all parameters into one array. */
+/* Copies a tensor of all parameters into one array, in the order of the model; worker 0 writes. Collective. */
 static ls_status fetch_all(ls_trainer *t, ls_partition_tensor which, float *out) {
     for (int i = 0; i < ls_model_params(t->model); i++) {
         ls_verify_tensor fetch = {.param = i, .which = which, .values = out};
@@ -51,6 +51,7 @@ typedef struct groups {
     float *flat;                      /* the weights, then the sum */
 } groups;
 
+/* Releases what groups_open() made; does nothing for zeros. */
 static void groups_close(groups *g) {
     for (int i = 0; i < g->count; i++) {
         ls_partition_destroy(g->partition[i]);
@@ -60,8 +61,8 @@ static void groups_close(groups *g) {
     free(g->flat);
 }
 
-/* Opens a partition for each group, as a replica that has one group. Without a world it reduces with no other replica
- * and keeps the gradient of its group. */
+/* Opens a partition for each gradient group, as a replica that has one group. Without a world it reduces with no other
+ * replica and keeps the gradient of its group. After a failure the caller still closes the groups. */
 static ls_status groups_open(ls_trainer *t, groups *g) {
     const ls_settings *s = &t->settings;
     ls_partition_setup setup = *ls_partition_setup_of(t->partition);

@@ -1,5 +1,5 @@
-/* sum_order.h: trains with gradients that are added in another order than lockstep's tree, for `lockstep verify
- * --order`.
+/* sum_order.h: trains with gradients that are added in another order than lockstep's tree (a fixed balanced tree over
+ * the groups of the batch), for `lockstep verify --order`.
  *
  * In each step the gradient of every group is computed alone, by a partition that is one of G in its DP group and does
  * not reduce. The gradients are added in the given way, and the trainer continues with the sum as with its own: norm,
@@ -15,7 +15,7 @@
 /* The results of one way of adding, in shared memory (lab/trial.h). */
 typedef struct ls_order_record {
     int64_t steps;
-    size_t elems;
+    size_t elems;            /* of all parameters */
     ls_verify_hash *weights; /* one hash of all weights */
     double *loss;            /* [steps] */
     float *grad, *weight;    /* [elems]: of the first step, after the last one; parameters in model order */
@@ -41,9 +41,9 @@ ls_status ls_order_steps(ls_trainer *trainer, void *ctx);
 /* How the results of one way of adding differ from those of its base. */
 typedef struct ls_order_result {
     ls_order_way way;
-    ls_order_difference grad;   /* after the first step */
-    ls_order_difference weight; /* after the last */
-    int64_t first_bits, first_seen;
+    ls_order_difference grad;       /* after the first step */
+    ls_order_difference weight;     /* after the last */
+    int64_t first_bits, first_seen; /* first step whose losses differ: in any bit, in what train prints; 0: none */
     ls_verify_hash weights;
     double *loss; /* [steps] */
 } ls_order_result;
@@ -61,6 +61,8 @@ enum { LS_ORDER_CASES_MAX = 8 };
 typedef struct ls_order_request {
     const ls_options *options;
     const ls_verify_fault *fault; /* NULL: none */
+    /* Called before a way is trained, and after it with its result in done->result[way]; a failure of the second ends
+     * the run. */
     void (*on_start)(void *ctx, const ls_order_case *done, int way);
     ls_status (*on_row)(void *ctx, const ls_order_case *done, int way);
     void *ctx;
@@ -69,6 +71,7 @@ typedef struct ls_order_request {
 /* Trains once with every way of adding. The caller frees *done by ls_order_case_free(), also after a failure. Forks
  * workers, so the process must not have started a thread. */
 ls_status ls_order_run(const ls_order_request *request, const ls_lab_model *one, ls_order_case *done);
+/* Frees the losses of all ways. */
 void ls_order_case_free(ls_order_case *done);
 
 #endif

@@ -27,7 +27,8 @@ void ls_order_way_text(const ls_order_way *way, char *text, size_t bytes) {
                  way->workers == 1 ? "" : "s");
 }
 
-/* Adds the ways with 1, 2, 4 and 8 workers; the first is the reference. */
+/* Appends the ways with 1, 2, 4 and 8 workers, at most one for each group, the first of which is the base of all;
+ * returns the new count. */
 static int add_counts(ls_order_kind kind, int groups, ls_order_way *ways, int count) {
     int base = count;
     for (int workers = 1; workers <= WORKERS_MAX && workers <= groups; workers *= 2)
@@ -47,6 +48,7 @@ int ls_order_ways(int groups, ls_order_way ways[LS_ORDER_WAYS_MAX]) {
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
+/* Returns the first group of worker w. */
 static int first_group(int groups, int workers, int w) { return (int)((int64_t)groups * w / workers); }
 
 /* Returns the first element of chunk c. */
@@ -63,6 +65,7 @@ static float own_sum(const float *const *grads, int groups, int workers, int w, 
     return sum;
 }
 
+/* Returns the value rounded to bf16. */
 static float round16(float value) { return ls_bf16_to_f32(ls_bf16_from_f32(value)); }
 
 void ls_order_ring(const float *const *grads, int groups, int workers, float *out, size_t elems) {

@@ -30,9 +30,9 @@ typedef enum ls_order_kind {
 
 typedef struct ls_order_way {
     ls_order_kind kind;
-    int workers;
-    int run;  /* arrival: number of the repeated run */
-    int base; /* number of the way that it is compared with; its own number: with none */
+    int workers; /* among which the groups are divided */
+    int run;     /* arrival: number of the repeated run */
+    int base;    /* number of the way that it is compared with; its own number: with none */
 } ls_order_way;
 
 enum { LS_ORDER_WAYS_MAX = 16, LS_ORDER_GROUPS_MAX = 64 };

@@ -57,6 +57,7 @@ static ls_status fetch_again(const session *s, const ls_trial *trial, int64_t st
     return run_trial(s, &again, &job);
 }
 
+/* Writes a sentence about the first element that differs, or that the difference did not come again. */
 static void describe_element(const session *s, const ls_verify_difference *d, const ls_param *param, const float *alone,
                              const float *row, char text[TEXT_MAX]) {
     char tensor[128];
@@ -115,8 +116,8 @@ static ls_status explain_difference(session *s, const ls_trial *trial, const ls_
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* Compares a trial with the single worker. Only rank 0 of a launcher's workers has the results and sends the verdict to
- * the others. */
+/* Compares the record of a trial with that of the single worker, and sets the verdict and totals of the result. Only
+ * rank 0 of a launcher's workers has the results and sends the verdict to the others. */
 static ls_status compare_trial(session *s, const ls_trial *trial, ls_verify_result *result) {
     ls_verify_difference d = {.kind = LS_VERIFY_EQUAL};
     if (ls_trial_is_first(&s->place)) d = ls_verify_compare(&s->alone, &s->record);
@@ -170,6 +171,7 @@ static ls_status look_up_row(session *s, const char *layout, bool *done) {
     return ls_agree_tell(s->place.world, done, sizeof *done);
 }
 
+/* Tells the request's on_start callback which layout comes next. */
 static void report_row(const session *s, int row, int rows, const char *layout) {
     const ls_verify_request *r = s->request;
     if (r->on_start && ls_trial_is_first(&s->place)) r->on_start(r->ctx, s->one.settings.shape.name, row, rows, layout);
@@ -185,6 +187,7 @@ static void append_rest(const ls_verify_row *row, char text[LS_VERIFY_LAYOUT_MAX
              row->threads == 1 ? "" : "s");
 }
 
+/* Makes the layout of a row and runs it, unless the journal has it. `number` counts from 1. */
 static ls_status run_matrix_row(session *s, const ls_verify_row *row, int number) {
     bool done;
     ls_layout layout;
@@ -280,6 +283,8 @@ out:
     return status;
 }
 
+/* Runs the request's model or, without one, each model of the options: the function of every worker of a launcher, or
+ * called with `world` NULL. */
 static ls_status run_cases(ls_world *world, void *arg) {
     session *s = arg;
     double start = ls_clock_seconds();

@@ -28,7 +28,7 @@ typedef struct ls_verify_request {
     const ls_layout *layout; /* with `one`: the layout to compare */
     bool matrix;             /* compare many layouts; otherwise the one of the options */
     ls_verify_tier tier;
-    int part, parts;              /* of the rows of the matrix; 1 of 1: all of them */
+    int part, parts;              /* which part of the matrix's rows to run, from 1 on; 1 of 1: all of them */
     const ls_verify_fault *fault; /* planted in every row; NULL: none */
     const char *journal;          /* folder for the results, or NULL */
     /* Called in the first process only: before a run, `row` 0 of 1 for that of one worker; after that of one worker;
@@ -40,8 +40,8 @@ typedef struct ls_verify_request {
 } ls_verify_request;
 
 typedef struct ls_verify_outcome {
-    int rows, before; /* compared now; skipped because an earlier run found them equal */
-    int different, failed;
+    int rows, before;      /* rows run now; rows skipped because an earlier run found them equal */
+    int different, failed; /* of the rows run now */
     double seconds;
     ls_status status; /* of the first row that differs (LS_ERR_FAILED) or could not be run; LS_OK: none */
     char message[LS_MESSAGE_MAX];

@@ -1,4 +1,4 @@
-/* collective.c: the time of collectives.
+/* collective.c: the time of collectives on a cluster of nodes, and which chips of a group share a node.
  *
  * A ring over n chips moves (n − 1)/n of the bytes through each of them once (gather, scatter) or twice (all-reduce). A
  * group that spans nodes uses as many network adapters in each node as it has chips there. Its bandwidth is that of
@@ -16,6 +16,7 @@
 
 /* ---- places ------------------------------------------------------------------------------------------------------ */
 
+/* Returns the greatest common divisor. */
 static int common(int a, int b) {
     while (b != 0) {
         int rest = a % b;
@@ -51,9 +52,11 @@ bool ls_plan_border_leaves(const ls_plan_case *c, int stage) {
 
 /* ---- times ------------------------------------------------------------------------------------------------------- */
 
-/* From this number of nodes, or of chips in one node, on, trees are faster than rings. */
+/* Trees are faster than rings from this number of nodes on, or of chips in a node: latency grows no further. */
 enum { RING_NODES_MAX = 40 };
 
+/* Returns the seconds of a collective without bytes: its start, and `hops` latencies for each of `places`, counted up
+ * to RING_NODES_MAX. */
 static double start_and_latency(const ls_link *link, int places, int hops) {
     return link->start_seconds + link->latency_seconds * hops * (places < RING_NODES_MAX ? places : RING_NODES_MAX);
 }
@@ -63,6 +66,7 @@ double ls_plan_link_rate(const ls_link *link) { return link->bandwidth * link->s
 /* Rings of few chips do not saturate their links: 193, 218 and 227 GB/s were measured with 2, 4 and 8 A100. */
 static const double SMALL_RING_LOSS = .65;
 
+/* Returns how often the bytes pass through each chip: an all-reduce is a reduce-scatter and an all-gather. */
 static double ways(ls_collective kind) { return kind == LS_ALL_REDUCE ? 2 : 1; }
 
 double ls_plan_across_seconds(const ls_plan_case *c, double bytes, double chips) {

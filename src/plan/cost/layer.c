@@ -1,7 +1,7 @@
 /* layer.c: how long one micro-batch takes in a layer, and in the two ends of the model.
  *
  * Bytes of passes are counted array by array, two bytes an element: norms, residual additions with their dropout,
- * activations, the copies around attention. */
+ * activations, the copies around attention. Static functions add to the ls_layer_time that ls_plan_layer() makes. */
 #include "plan/cost/cost_case.h"
 
 double ls_plan_layer_params(const ls_plan_case *c) {
@@ -37,13 +37,14 @@ static void matmuls(const ls_plan_case *c, ls_layer_time *out) {
     }
 }
 
-/* Keys of other chips come round; without balancing, the chip with the last part of the sequence sets the pace. */
+/* Returns the share of all query-key pairs that the chip with most of them computes. Without balancing, the chip with
+ * the last part of the sequence sets the pace. */
 static double causal_share(const ls_plan_case *c) {
     return c->task->stack.context_balanced ? .5 : 1 - .5 / c->layout->context;
 }
 
-/* Keys and values of all chips that share a sequence pass through each of them while it computes with those it has;
- * backward they come again, with their gradients. Only the part that compute does not overlap counts. */
+/* Adds the exposed part of context parallelism: keys and values of all chips that share a sequence pass through each of
+ * them while it computes with those it has; backward they come again, with their gradients. */
 static void pass_keys(const ls_plan_case *c, ls_layer_time *out) {
     int ways = c->layout->context;
     if (ways < 2) return;
@@ -59,6 +60,8 @@ static void pass_keys(const ls_plan_case *c, ls_layer_time *out) {
 enum { HEAD_LINE = 64 };
 static const double ODD_HEAD_SHARE = .75;
 
+/* Sets the time of attention, forward and backward: by its FLOPs with flash attention, else as two matmuls and the
+ * passes over the scores. */
 static void add_attention(const ls_plan_case *c, ls_layer_time *out) {
     const ls_chip *chip = &c->site->chip;
     const ls_stack *stack = &c->task->stack;
@@ -81,6 +84,7 @@ static void add_attention(const ls_plan_case *c, ls_layer_time *out) {
     out->backward.attention = 2 * both + ls_plan_pass_seconds(chip, scores * stack->score_bytes[1]);
 }
 
+/* Adds the elementwise passes of a layer and the launches of its kernels. */
 static void add_passes(const ls_plan_case *c, ls_layer_time *out) {
     const ls_chip *chip = &c->site->chip;
     const ls_stack *stack = &c->task->stack;
@@ -102,6 +106,7 @@ static void add_passes(const ls_plan_case *c, ls_layer_time *out) {
                            2 * stack->layer_kernels * chip->launch_seconds;
 }
 
+/* Returns the share of tensor-parallel collectives that overlaps with matmuls. */
 static double hidden_tp_share(const ls_plan_case *c) {
     double hidden_share = c->task->stack.tp_hidden;
     if (c->layout->tp_overlap && hidden_share < .56)
@@ -147,16 +152,16 @@ static double sum_gradients(const ls_plan_case *c, double params) {
     return ls_plan_pass_seconds(&c->site->chip, (2 * kept - written) * params);
 }
 
-/* Returns the recompute time if every other matmul is repeated, in the order q, k, v, heads, gate, up, down, or qkv,
- * heads, up, down, with all passes and gathers. */
+/* Returns the recompute time if every other matmul is repeated (in the order q, k, v, heads, gate, up, down, or qkv,
+ * heads, up, down), with all passes and half of the tensor-parallel time. */
 static double alternate(const ls_plan_case *c, const ls_layer_time *layer) {
     double C = c->C, f = c->hidden, q = C * c->width, k = C * c->keys;
     double all = ls_layer_matrix_elems(C, c->width, c->keys, f, c->gated), repeated = q + C * f + (c->gated ? k : 0);
     return layer->forward.matmuls * repeated / all + layer->forward.small + .5 * layer->forward.tp;
 }
 
-/* Returns the recompute time of a layer. `alternated` is the time without waits for the host, so that less
- * recomputation never costs more. */
+/* Returns the recompute time of a layer by the layout's mode. `alternated` is that of repeating every other matmul
+ * without waits for the host, so that less recomputation never costs more. */
 static double again(const ls_plan_case *c, const ls_layer_time *layer, double alternated) {
     double whole = ls_pass_sum(&layer->forward), share = c->task->stack.selective_share;
     switch (c->layout->recompute) {

@@ -1,7 +1,7 @@
 /* matmul.c: how long matmuls and passes over memory take on a chip. */
 #include "plan/cost/cost_case.h"
 
-/* Sizes of tiles that libraries choose among: how many a unit holds, and the rate against the largest. */
+/* Sizes of tiles that libraries choose among: how many of them a unit (SM) holds, and the rate against the largest. */
 typedef struct tile {
     double rows, cols, held, rate;
 } tile;
@@ -14,6 +14,7 @@ static const double BYTES_SEEN = .7;
 /* Matmuls of few tiles are cut in depth too, so that all units have work; parts are added up in fp32. */
 enum { CUTS_MAX = 4, CUT_DEPTH_LEAST = 512 };
 
+/* Returns x rounded up to a whole number. */
 static double round_up(double x) {
     double whole = (double)(long long)x;
     return whole < x ? whole + 1 : whole;

@@ -20,10 +20,10 @@ static double max(double a, double b) { return a > b ? a : b; }
 
 static double min(double a, double b) { return a < b ? a : b; }
 
-/* Returns the bytes of an array as wide as the residual stream; with context parallelism, of the chip's part of the
- * sequence. */
+/* Returns the bytes of an array as wide as the residual stream for the chip's tokens of a micro-batch. */
 static double whole_bytes(const ls_plan_case *c) { return c->elem * c->tokens * c->C; }
 
+/* The same as sequence parallelism keeps it: divided over the tensor-parallel chips. */
 static double stream_bytes(const ls_plan_case *c) { return whole_bytes(c) / (c->layout->sequence_parallel ? c->t : 1); }
 
 /* Returns the bytes of attention scores of a layer, with `each` bytes per score. */
@@ -31,12 +31,13 @@ static double score_bytes(const ls_plan_case *c, double each) {
     return each * c->tokens * (double)c->task->seq * (double)c->task->shape.H / c->t;
 }
 
+/* Returns the bytes of an array as wide as the chip's part of the MLP. */
 static double hidden_bytes(const ls_plan_case *c) { return c->elem * c->tokens * c->hidden / c->t; }
 
 /* ---- a layer ----------------------------------------------------------------------------------------------------- */
 
-/* Returns what a layer saves for backward without recomputation. With 8-bit inputs of matmuls, those of qkv, up and
- * down take half; the input of the output projection is saved in addition to what attention saves. */
+/* Returns the bytes that a layer saves for backward without recomputation. With 8-bit inputs of matmuls, those of qkv,
+ * up and down take half; the input of the output projection is saved in addition to what attention saves. */
 static double layer_bytes(const ls_plan_case *c) {
     const ls_stack *stack = &c->task->stack;
     bool small = stack->inputs_8bit && ls_plan_is_8bit(c->layout->type);
@@ -50,13 +51,14 @@ static double layer_bytes(const ls_plan_case *c) {
     return 2 * stream_bytes(c) + inputs + masks + heads + scores + hidden_bytes(c) * (c->gated ? 3 : 2) + copies;
 }
 
-/* Returns what a layer saves if every other matmul is recomputed: the other results, and that of attention. */
+/* Returns the bytes that a layer saves if every other matmul is recomputed: the other results, and that of
+ * attention. */
 static double alternate_bytes(const ls_plan_case *c) {
     double heads = c->gated ? 2 * c->width + c->keys : 2 * c->width + 2 * c->keys;
     return (c->gated ? 2 : 1) * stream_bytes(c) + c->elem * c->tokens * heads / c->t + hidden_bytes(c);
 }
 
-/* Returns what a layer saves with the recompute mode of the layout. */
+/* Returns the bytes that a layer saves with the recompute mode of the layout. */
 static double kept_bytes(const ls_plan_case *c) {
     double all = layer_bytes(c);
     switch (c->layout->recompute) {
@@ -82,7 +84,8 @@ static double layer_work_bytes(const ls_plan_case *c) {
 
 /* ---- the ends ---------------------------------------------------------------------------------------------------- */
 
-/* Logits with the copies that the loss makes of them, and the head's input. */
+/* Returns the bytes of the logits with the copies that the loss makes of them, and of the head's input with its
+ * gradient. */
 static double loss_bytes(const ls_plan_case *c) {
     const ls_stack *stack = &c->task->stack;
     double each = c->layout->tp > 1 ? stack->logit_bytes_split : stack->logit_bytes;
@@ -103,6 +106,7 @@ double ls_plan_in_flight(const ls_plan_case *c, int stage) {
     return min(held, most);
 }
 
+/* Returns the bytes of activations that a stage with `layers` layers keeps for all its micro-batches in flight. */
 static double activation_bytes(const ls_plan_case *c, int stage, double layers) {
     const ls_stack *stack = &c->task->stack;
     double v = c->layout->virtual_stages, held = ls_plan_in_flight(c, stage), each = kept_bytes(c) * layers / v;
@@ -118,6 +122,8 @@ static double activation_bytes(const ls_plan_case *c, int stage, double layers) 
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 
+/* Returns the parameters that a chip of the stage computes with: its layers, and the tables of the first and the
+ * last stage. */
 static double params_of(const ls_plan_case *c, int stage, double layers) {
     int pp = c->layout->pp;
     double count = layers * ls_plan_layer_params(c);
@@ -130,7 +136,8 @@ bool ls_plan_stays_whole(const ls_plan_case *c) {
     return c->task->stack.whole_in_pipeline && c->layout->pp > 1 && c->layout->zero >= 2;
 }
 
-/* Adds weights, gradients and optimizer state of the parameters that a chip computes with. */
+/* Sets weights, gradients and optimizer state for the `params` parameters that a chip computes with, as ZeRO, offload
+ * and the framework keep them. */
 static void states(const ls_plan_case *c, double params, stage_memory *out) {
     const ls_knobs *l = c->layout;
     const ls_stack *stack = &c->task->stack;
@@ -159,6 +166,8 @@ static double gathered_bytes(const ls_plan_case *c, int stage) {
     return (2 * c->elem + grad) * ls_plan_layer_params(c) + c->elem * c->table * (tables + (stage == pp - 1));
 }
 
+/* Returns the communication buffers of a stage: gathered layers, a gradient bucket, flat copies of shards, sends
+ * between stages. */
 static double buffer_bytes(const ls_plan_case *c, int stage, double params) {
     const ls_knobs *l = c->layout;
     const ls_stack *stack = &c->task->stack;
@@ -182,6 +191,7 @@ static double reserved_bytes(const ls_plan_case *c, int stage) {
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
+/* Returns the memory of a chip of the stage if it had `layers` layers. */
 static stage_memory memory_of_layers(const ls_plan_case *c, int stage, int layers) {
     stage_memory out = {0};
     int pp = c->layout->pp;
@@ -198,12 +208,14 @@ static stage_memory memory_of_layers(const ls_plan_case *c, int stage, int layer
     return out;
 }
 
+/* Returns the layers of all chunks of a stage. */
 static int layers_of(const ls_plan_case *c, int stage, const int *chunk_layers) {
     int pp = c->layout->pp, layers = 0;
     for (int k = 0; k < c->layout->virtual_stages; k++) layers += chunk_layers[k * pp + stage];
     return layers;
 }
 
+/* Returns the memory of the chips that run the stage. */
 static double capacity_of(const ls_plan_case *c, int stage) {
     return ls_plan_site_of_stage(c, stage)->chip.memory_bytes;
 }

@@ -29,6 +29,7 @@ ls_status ls_plan_simulate(const ls_plan_case *c, int micros, const double *forw
     return status;
 }
 
+/* Simulates and returns the seconds alone. */
 static ls_status simulate(const ls_plan_case *c, int micros, const double *forward, const double *backward,
                           const double *send, double *seconds) {
     ls_schedule schedule;
@@ -52,7 +53,7 @@ static double busiest(const ls_plan_case *c, const double *forward, const double
     return most;
 }
 
-/* Computes the time of the naive schedule, which needs no simulation. */
+/* Computes the time of the naive schedule, which needs no simulation: one stage works at a time. */
 static void naive(const ls_plan_case *c, const double *forward, const double *backward, const double *send,
                   double *seconds, double *bubble) {
     double sum = 0, sends = 0;
@@ -62,6 +63,8 @@ static void naive(const ls_plan_case *c, const double *forward, const double *ba
     *bubble = c->micros * (sum - busiest(c, forward, backward));
 }
 
+/* Computes the seconds of all micro-batches; a long course is simulated with two smaller numbers and extended
+ * linearly. */
 static ls_status course(const ls_plan_case *c, const double *forward, const double *backward, const double *send,
                         double *seconds) {
     int pp = c->layout->pp, few = 2 * pp + c->micros % pp, more = few + 2 * pp;

@@ -1,4 +1,5 @@
-/* predict.c: a step out of its parts. */
+/* predict.c: predicts a step from its parts: the times of layers, the pipeline, the reduction between replicas, the
+ * update. */
 #include <string.h>
 
 #include "plan/cost/cost_case.h"
@@ -76,12 +77,13 @@ ls_plan_case ls_plan_case_of(const ls_plan_task *task, const ls_knobs *layout) {
 
 /* ---- sharded weights --------------------------------------------------------------------------------------------- */
 
-/* Seconds that a layer's passes become longer because they wait for its weights, or are slowed by fetching the next. */
+/* ZeRO 3: seconds that a layer's passes become longer because they wait for its weights, or are slowed by fetching the
+ * next; `first`: of the first chunk, for the table of tokens. */
 typedef struct gather_time {
     double forward, backward, first;
 } gather_time;
 
-/* Returns by how much fetching weights prolongs computing, with the framework's overlap. */
+/* Returns by how many seconds fetching weights prolongs computing, with the framework's overlap. */
 static double exposed_fetch(const ls_plan_case *c, double compute, double fetch) {
     const ls_stack *stack = &c->task->stack;
     double more = fetch > compute ? fetch : compute, less = fetch > compute ? compute : fetch;
@@ -95,6 +97,7 @@ double ls_plan_gather_seconds(const ls_plan_case *c, ls_collective kind, double 
     return ls_plan_collective_seconds(c, kind, D, c->shard_inner, bytes);
 }
 
+/* Returns the exposed gathers and reduce-scatters of ZeRO 3 per layer; all 0 with other stages or one replica. */
 static gather_time gathering(const ls_plan_case *c, const ls_layer_time *layer) {
     const ls_knobs *l = c->layout;
     gather_time out = {0};
@@ -114,10 +117,14 @@ static gather_time gathering(const ls_plan_case *c, const ls_layer_time *layer) 
 
 /* ---- between replicas -------------------------------------------------------------------------------------------- */
 
+/* Returns whether there are two sites, and stages (true) or replicas (false) are divided between them. */
 static bool crosses_sites(const ls_plan_case *c, bool stages) {
     return c->task->cluster.sites > 1 && c->layout->stages_across == stages;
 }
 
+/* Sets the exposed time of what replicas do at the end of a step (gradient reduction, gathering of weights, tied
+ * tables), and link_dp and hidden_dp. backward and forward: seconds of the busiest stage for a micro-batch, with which
+ * it overlaps; params: of a chip. */
 static void add_replica_times(const ls_plan_case *c, double params, double backward, double forward,
                               ls_prediction *out) {
     const ls_knobs *l = c->layout;
@@ -166,14 +173,16 @@ static void add_replica_times(const ls_plan_case *c, double params, double backw
     out->time[LS_TIME_DP] = seen;
 }
 
-/* States on the host: gradients go there and weights come back, each over the link to the host, and the update passes
- * over the host's memory; only the first overlaps with the backward pass. */
+/* Returns the seconds of an update on the host: gradients go there and weights come back, each over the link to the
+ * host, and the update passes over the host's memory; sending the gradients overlaps with the backward pass and is not
+ * counted. */
 static double host_seconds(const ls_plan_case *c, double owned, double moved) {
     const ls_chip *chip = &c->site->chip;
     return owned * c->elem / chip->host_link + owned * moved / chip->host_bandwidth;
 }
 
-/* Moments in fewer bits are read and written as such. */
+/* Returns the seconds of the update, limited by memory: the chip's own shard, and 6 bytes for each other parameter that
+ * it keeps (none with ZeRO 3). Moments in fewer bits move fewer bytes. */
 static double optimizer_seconds(const ls_plan_case *c, double params) {
     const ls_chip *chip = &c->site->chip;
     double owned = params / (c->layout->zero >= 1 ? ls_plan_shards(c) : 1);
@@ -185,6 +194,7 @@ static double optimizer_seconds(const ls_plan_case *c, double params) {
 
 /* ---- a step ------------------------------------------------------------------------------------------------------ */
 
+/* Sets the seconds of sending a micro-batch's activations from each stage to the next; 0 with one stage. */
 static void fill_sends(const ls_plan_case *c, double *send) {
     double bytes = c->elem * c->tokens * c->C / c->t;
     double pause = c->layout->virtual_stages > 1 ? c->task->stack.chunk_pause_seconds : 0;
@@ -218,12 +228,14 @@ static void fill_site_parts(const ls_plan_case *c, int i, site_parts *out) {
     out->backward[i] = ls_pass_sum(&parts->layer.backward) + parts->layer.recompute + parts->gather.backward;
 }
 
+/* Fills layers from first: the blocks of each chunk without embedding and head. */
 static void count_layers(const ls_plan_case *c, ls_plan_chunks *out) {
     int chunks = c->layout->pp * c->layout->virtual_stages;
     for (int g = 0; g < chunks; g++) out->layers[g] = out->first[g + 1] - out->first[g] - (g == 0) - (g == chunks - 1);
 }
 
-/* Divides the layers so that both sites take the same time, as far as the memory of the faster chips allows. */
+/* Divides the layers into chunks: evenly on one site; on two unlike ones so that both take the same time, as far as the
+ * memory of each allows, which is tried again with fewer layers on a full stage. */
 static void divide_between_sites(const ls_plan_case *c, const site_parts *parts, ls_plan_chunks *out) {
     int L = (int)c->task->shape.L, most[2] = {L, L};
     double cost[2][3];
@@ -251,6 +263,7 @@ static void divide_between_sites(const ls_plan_case *c, const site_parts *parts,
     }
 }
 
+/* Fills the chunks and the times of the parts at both sites (equal ones if there is one). */
 static void fill_chunks(const ls_plan_case *c, ls_plan_chunks *out, site_parts *parts) {
     int pp = c->layout->pp, chunks = pp * c->layout->virtual_stages;
     ls_plan_case near = ls_plan_case_at_stage(c, 0);
@@ -283,7 +296,8 @@ static void fill_chunks(const ls_plan_case *c, ls_plan_chunks *out, site_parts *
     out->params = out->most_layers * ls_plan_layer_params(c) + c->table * tables;
 }
 
-/* Adds up the times of the busiest stage by kind, for all its micro-batches; returns their sum. */
+/* Sets the times by kind of the stage with the most work, for all its micro-batches, in *out, and its seconds for one
+ * micro-batch in *forward and *backward. Returns the seconds of all its micro-batches. */
 static double busiest(const ls_plan_case *c, const site_parts *parts, const ls_plan_chunks *chunks, ls_prediction *out,
                       double *forward, double *backward) {
     int pp = c->layout->pp, v = c->layout->virtual_stages, at = 0, own = 0;
@@ -365,6 +379,8 @@ static void price_step_end(const ls_plan_case *c, double params, double backward
     out->hidden_dp = other.hidden_dp;
 }
 
+/* Adds the times and sets the memory of a case. `out` must be zero but for micros and model_flops. is_bound: replaces
+ * the simulation by a lower bound. */
 static ls_status predict(const ls_plan_case *c, bool is_bound, ls_prediction *out) {
     ls_plan_chunks chunks;
     site_parts parts;
@@ -423,10 +439,12 @@ static ls_status share_micros(const ls_plan_case *c, ls_plan_case at[2]) {
     return LS_OK;
 }
 
+/* Returns whether replicas are divided between sites that differ, so that they get unequal numbers of micro-batches. */
 static bool has_unlike_replicas(const ls_plan_task *task, const ls_knobs *layout) {
     return !layout->stages_across && layout->dp > 1 && ls_plan_sites_differ(&task->cluster);
 }
 
+/* Predicts replicas on two unlike sites: the times of the slower site, the memory of the fuller one. */
 static ls_status predict_unlike(const ls_plan_case *c, bool is_bound, double flops, ls_prediction *out) {
     ls_plan_case at[2];
     ls_prediction p[2];
@@ -445,6 +463,7 @@ static ls_status predict_unlike(const ls_plan_case *c, bool is_bound, double flo
     return LS_OK;
 }
 
+/* Predicts a layout or its bound; overwrites *out. */
 static ls_status predict_case(const ls_plan_task *task, const ls_knobs *layout, bool is_bound, ls_prediction *out) {
     ls_plan_case c = ls_plan_case_of(task, layout);
     double flops = ls_plan_model_flops(&task->shape, (double)task->seq, (double)task->global_batch);

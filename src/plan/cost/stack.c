@@ -1,11 +1,11 @@
-/* stack.c: the table of stacks. What is the same in all rows is what all programs do. */
+/* stack.c: the table of training frameworks. Fields that no row sets are the same for all of them. */
 #include "plan/cost/stack.h"
 
 #include <string.h>
 
 #include "plan/fitted/fitted.h"
 
-/* What rows have in common: programs of 2020 to 2022, and FSDP compiled or not. */
+/* Common fields: those of programs of 2020 to 2022, and those of FSDP, compiled or not. */
 #define HABITS_OF_2021                                                                                                 \
     .dropout = true, .even_stages = true, .pass_factor = 1, .score_bytes = {8, 10}, .sends_block = true,               \
     .chunk_pause_seconds = .5e-3, .loss_bytes = 22, .layer_kernels = 18, .host = LS_HOST_INTERPRETS,                   \

@@ -11,16 +11,20 @@
 #include "base/status.h"
 
 /* How the kernels of a layer are launched. */
-typedef enum ls_host { LS_HOST_OWN, LS_HOST_INTERPRETS, LS_HOST_COMPILES } ls_host;
+typedef enum ls_host {
+    LS_HOST_OWN,        /* by a compiled program: the row has its own time */
+    LS_HOST_INTERPRETS, /* by Python, kernel by kernel */
+    LS_HOST_COMPILES    /* by Python, compiled together (torch.compile) */
+} ls_host;
 
 typedef struct ls_stack {
-    const char *name, *what, *source;
-    const char *memory_source; /* of what it keeps */
-    /* What constants decide (plan/fitted): the fields that they fill are not in the table. */
-    ls_host host;              /* layer_host_seconds; LS_HOST_OWN: its own */
-    bool is_eager;             /* pass_factor: kernel by kernel */
-    bool hides_tp;             /* tp_hidden */
-    bool prefetches;           /* gather_hidden */
+    const char *name, *what, *source; /* of --stack; in words; where the figures come from */
+    const char *memory_source;        /* where the memory figures come from; NULL: as `source` */
+    /* Each of these four says that a fitted constant (plan/fitted) fills the field named here. */
+    ls_host host;              /* fills layer_host_seconds; LS_HOST_OWN: the row's own */
+    bool is_eager;             /* fills pass_factor: elementwise operations run kernel by kernel */
+    bool hides_tp;             /* fills tp_hidden: tensor-parallel collectives overlap with matmuls */
+    bool prefetches;           /* fills gather_hidden: sharded weights are prefetched a little */
     bool flash;                /* attention keeps its scores on the chip and leaves out what the mask hides */
     bool dropout;              /* masks are made and kept */
     bool even_stages;          /* layers in equal numbers, where they can be */
@@ -66,10 +70,10 @@ typedef struct ls_stack {
     double shard_copy_bytes;      /* ZeRO 1 and up: of an element of the own shard, copied for its update */
 } ls_stack;
 
-/* Copies the stack "megatron", "megatron-2021", "fsdp", …, with the fitted constants filled in. The message of
+/* Copies the stack of that name ("megatron", "fsdp", …) with the fitted constants filled in. The message of
  * LS_ERR_INPUT lists the names. */
 ls_status ls_stack_find(const char *name, ls_stack *out);
-/* Returns row i of the table, without fitted constants; NULL after the last. */
+/* Returns row i of the table, without fitted constants (their fields are 0); NULL after the last. */
 const ls_stack *ls_stack_row(int i);
 
 #endif

@@ -1,4 +1,4 @@
-/* fitted.c: the constants, and the fields of chips, links and programs that they make. */
+/* fitted.c: the table of constants, and how fields of chips, links and stacks follow from them. */
 #include "plan/fitted/fitted.h"
 
 #include <stddef.h>
@@ -50,6 +50,7 @@ static const double values[LS_FITTED_ALL] = {
 const ls_fitted_row *ls_fitted_row_get(ls_fitted constant) { return &rows[constant]; }
 const double *ls_fitted_values(void) { return values; }
 
+/* Returns the share of the 16-bit peak that large matmuls reach on a generation, before power limits. */
 static double matmul_share(const double *v, ls_generation generation) {
     switch (generation) {
     case LS_GENERATION_VOLTA: return v[LS_FITTED_VOLTA] * v[LS_FITTED_MATMUL_AMPERE];
@@ -59,6 +60,7 @@ static double matmul_share(const double *v, ls_generation generation) {
     }
 }
 
+/* Returns the smaller number. */
 static double at_most(double x, double most) { return x < most ? x : most; }
 
 void ls_fitted_chip(const double *v, ls_chip *chip) {

@@ -14,7 +14,7 @@
 typedef enum ls_fitted {
     LS_FITTED_BLACKWELL,
     LS_FITTED_EIGHT_BIT,
-    LS_FITTED_COUNT, /* of those that are fitted; the following ones are measured: */
+    LS_FITTED_COUNT, /* number of fitted constants; the following ones are measured on single operations: */
     LS_FITTED_MATMUL_AMPERE = LS_FITTED_COUNT,
     LS_FITTED_MATMUL_HOPPER,
     LS_FITTED_VOLTA,
@@ -33,21 +33,25 @@ typedef enum ls_fitted {
 } ls_fitted;
 
 typedef struct ls_fitted_row {
-    const char *name, *meaning;
-    double usual, min, max; /* value without any run; range of possible values */
-    const char *source;     /* of the usual value */
+    const char *name, *meaning; /* in files; in words */
+    double usual, min, max;     /* value without any run; range of possible values */
+    const char *source;         /* of the usual value */
 } ls_fitted_row;
 
+/* Returns the name, meaning and range of a constant. */
 const ls_fitted_row *ls_fitted_row_get(ls_fitted constant);
-/* Returns the values compiled into this program, [LS_FITTED_ALL]. */
+/* Returns the values compiled into this program, [LS_FITTED_ALL], which the functions below take as `values`. */
 const double *ls_fitted_values(void);
 
-/* Overwrite the fields that depend on the constants. A chip of LS_GENERATION_NONE keeps its own figures. */
+/* Overwrites the chip's shares with those that follow from the constants; a chip of LS_GENERATION_NONE keeps
+ * its own. */
 void ls_fitted_chip(const double *values, ls_chip *chip);
+/* Overwrites the fields of the stack that follow from the constants. */
 void ls_fitted_stack(const double *values, ls_stack *stack);
+/* Overwrites the share of a link that is InfiniBand or the like (is_network). */
 void ls_fitted_link(const double *values, ls_link *link);
 
-/* Returns the highest MFU of any published run with this chip and number type; 0: there is no run. */
+/* Returns the highest MFU, as a share, of any published run with this chip and number type; 0: there is no run. */
 double ls_fitted_best_mfu(const char *chip, ls_plan_type type);
 
 #endif

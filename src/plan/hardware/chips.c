@@ -48,8 +48,8 @@
         .bandwidth_share = .80, .launch_seconds = 2e-6, .reserved_bytes = .02 * GIB, .is_cpu = true                    \
     }
 
-/* What a chip has of its host: the link to it, and its part of the memory's bandwidth, at what programs reach of both.
- */
+/* What a chip has of its host: the link to it, and its part of the memory's bandwidth, as far as programs
+ * reach them. */
 typedef enum host_kind { HOST_PCIE3, HOST_PCIE4, HOST_PCIE5, HOST_GRACE, HOST_SELF } host_kind;
 static const struct {
     double link, bandwidth; /* GB/s */
@@ -144,7 +144,7 @@ enum { ROWS = sizeof rows / sizeof rows[0] };
 
 const ls_chip *ls_chip_row(int i) { return i >= 0 && i < ROWS ? &rows[i].chip : NULL; }
 
-/* Letters and digits alone, in lower case; what is in parentheses is left out. */
+/* Copies letters and digits alone, in lower case; leaves out text in parentheses. */
 static void simplify(const char *name, char *out, size_t capacity) {
     size_t n = 0;
     int depth = 0;
@@ -156,6 +156,7 @@ static void simplify(const char *name, char *out, size_t capacity) {
     out[n] = '\0';
 }
 
+/* Returns whether the simplified name is one of the words of `aliases`. */
 static bool is_alias(const char *aliases, const char *name) {
     size_t length = strlen(name);
     for (const char *at = aliases; *at;) {
@@ -167,6 +168,7 @@ static bool is_alias(const char *aliases, const char *name) {
     return false;
 }
 
+/* Returns the row of a chip whose name or alias this is, spelled freely; NULL: unknown. */
 static const chip_row *find_chip(const char *name) {
     char key[2 * LS_MACHINE_NAME_MAX], own[LS_MACHINE_NAME_MAX];
     simplify(name, key, sizeof key);
@@ -182,6 +184,7 @@ void ls_names_add(char *list, size_t capacity, const char *name) {
     snprintf(list + used, capacity - used, "%s%s", used > 0 ? ", " : "", name);
 }
 
+/* Returns LS_ERR_INPUT with a message that lists the names. */
 static ls_status fail_unknown_chip(const char *name) {
     char list[1024] = "";
     for (int i = 0; i < ROWS; i++) ls_names_add(list, sizeof list, rows[i].chip.name);
@@ -192,6 +195,7 @@ static ls_status fail_unknown_chip(const char *name) {
         name, list);
 }
 
+/* Returns the row's chip with host figures and fitted shares filled in. */
 static ls_chip chip_of(const chip_row *row) {
     ls_chip chip = row->chip;
     chip.host_link = hosts[row->host].link * 1e9;
@@ -227,11 +231,13 @@ ls_status ls_cluster_of(const char *chip, int chips, int node, ls_cluster *out) 
     return ls_link_find(row->between, &site->between);
 }
 
+/* Returns the largest number up to `most` that divides the chips: a node size for the message. */
 static int node_that_divides(int chips, int most) {
     while (chips % most != 0) most--;
     return most;
 }
 
+/* Checks that a site has chips, and whole nodes of them. */
 static ls_status check_site(const ls_site *site) {
     if (site->chips < 1 || site->chips > LS_CHIPS_MAX)
         return ls_fail(LS_ERR_INPUT, "a cluster of %d chips is not possible; use 1 to %d", site->chips, LS_CHIPS_MAX);

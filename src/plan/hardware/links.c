@@ -79,7 +79,8 @@ ls_status ls_link_find(const char *name, ls_link *out) {
     return ls_fail(LS_ERR_INPUT, "unknown link \"%s\"; choose one of: %s; several in parallel: 4x100gbe", name, list);
 }
 
-/* Networks are known by bits, links inside nodes by bytes; a cluster file has bytes. */
+/* Networks are given in bits per second, links inside nodes in bytes; links of a cluster file, whose source does not
+ * say, in bytes. */
 ls_link_text ls_link_rate_text(const ls_link *link, double times) {
     ls_link_text out;
     bool bits = link->source && strstr(link->source, "Gb/s");

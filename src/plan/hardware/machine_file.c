@@ -62,7 +62,7 @@ enum { SITE_WORDS = sizeof site_words / sizeof *site_words, LINK_WORDS = 3, CHIP
 
 static const char own_source[] = "a cluster file";
 
-/* What a chip has that a file describes without `like`, where it says nothing: as usual for accelerators. */
+/* Defaults of a chip that a file describes without `like`: usual figures of accelerators. */
 static const ls_chip usual_chip = {.name = "chip",
                                    .source = own_source,
                                    .share = {.6, .6, .6, .5, .5},
@@ -81,7 +81,8 @@ static const ls_link usual_link = {
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* Members under their names with underscores. New reference. */
+/* Makes a copy of the object with dashes in names replaced by underscores, a new reference. LS_ERR_INPUT if that makes
+ * two names equal. */
 static ls_status with_underscores(const json_t *object, json_t **out) {
     const char *key;
     json_t *value;
@@ -123,6 +124,8 @@ static ls_status check_names(const json_t *object, const char *const *words, int
     return LS_OK;
 }
 
+/* Reads the table's members that the object has into their fields, and checks their ranges; fields of absent
+ * members stay. */
 static ls_status read_numbers(const json_t *object, const member *table, int rows, void *out) {
     for (int i = 0; i < rows; i++) {
         double value;
@@ -136,6 +139,7 @@ static ls_status read_numbers(const json_t *object, const member *table, int row
     return LS_OK;
 }
 
+/* Reads "name" if it is there; `out` has LS_MACHINE_NAME_MAX bytes. */
 static ls_status read_name(const json_t *object, char *out) {
     const char *text = NULL;
     LS_TRY(ls_shape_json_text(object, "name", &text));
@@ -143,11 +147,14 @@ static ls_status read_name(const json_t *object, char *out) {
     return LS_OK;
 }
 
+/* Fails with LS_ERR_INPUT if the object lacks the member. */
 static ls_status require_member(const json_t *object, const char *key) {
     if (ls_shape_json_has(object, key)) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "\"%s\" is missing; set it, or \"like\": a name from the table", key);
 }
 
+/* Reads a chip from an object over the chip of the table named by "like", or over usual figures; checks that it can
+ * compute. */
 static ls_status read_chip_object(const json_t *object, ls_chip *out) {
     const char *like = NULL;
     LS_TRY(check_names(object, part_words, CHIP_WORDS, chip_members, CHIP_MEMBERS));
@@ -179,6 +186,7 @@ static ls_status read_chip_object(const json_t *object, ls_chip *out) {
     return LS_OK;
 }
 
+/* Reads a link from an object likewise. */
 static ls_status read_link_object(const json_t *object, ls_link *out) {
     const char *like = NULL;
     LS_TRY(check_names(object, part_words, LINK_WORDS, link_members, LINK_MEMBERS));
@@ -194,6 +202,7 @@ static ls_status read_link_object(const json_t *object, ls_link *out) {
     return read_numbers(object, link_members, LINK_MEMBERS, out);
 }
 
+/* Reads the link under `key`, a name or an object; without that member *out stays. */
 static ls_status read_link(const json_t *site, const char *key, ls_link *out) {
     const json_t *value = json_object_get(site, key);
     ls_status status;
@@ -210,7 +219,8 @@ static ls_status read_link(const json_t *site, const char *key, ls_link *out) {
     return status == LS_OK ? LS_OK : ls_fail_at(status, "%s: ", key);
 }
 
-/* Reads the chip, and for one of the table also its usual node and links. */
+/* Reads "chip" into site 0 of *out. For a chip of the table, or like one, also sets its usual node and links; other
+ * chips get nodes of 8, and the site must have both links. */
 static ls_status read_chip(const json_t *site, ls_cluster *out) {
     const json_t *value = json_object_get(site, "chip");
     json_t *clean;
@@ -231,6 +241,7 @@ static ls_status read_chip(const json_t *site, ls_cluster *out) {
     return status == LS_OK ? LS_OK : ls_fail_at(status, "chip: ");
 }
 
+/* Reads a number of chips; without that member *out stays. */
 static ls_status read_count(const json_t *site, const char *key, int *out) {
     int64_t count;
     if (!ls_shape_json_has(site, key)) return LS_OK;
@@ -242,6 +253,7 @@ static ls_status read_count(const json_t *site, const char *key, int *out) {
     return LS_OK;
 }
 
+/* Reads the whole file; *out is written only on success. *measured gets a new reference, or NULL. */
 static ls_status read_site(const json_t *site, ls_cluster *out, json_t **measured) {
     ls_cluster cluster;
     LS_TRY(check_names(site, site_words, SITE_WORDS, NULL, 0));
@@ -292,6 +304,7 @@ ls_status ls_machine_file_read(const char *path, ls_cluster *out, json_t **measu
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
+/* Returns a chip or link as a new object with the members of the table; NULL: out of memory. */
 static json_t *part_to_json(const char *name, const char *source, const member *table, int rows, const void *from) {
     json_t *object = json_pack("{s:s, s:s}", "name", name, "source", source ? source : own_source);
     for (int i = 0; i < rows; i++) {
@@ -304,6 +317,7 @@ static json_t *part_to_json(const char *name, const char *source, const member *
     return object;
 }
 
+/* Returns the link as a new object; NULL: out of memory. */
 static json_t *link_to_json(const ls_link *link) {
     return part_to_json(link->name, link->source, link_members, LINK_MEMBERS, link);
 }

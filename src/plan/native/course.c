@@ -1,8 +1,8 @@
-/* course.c: the course of a schedule whose stages share the cores of a machine.
+/* course.c: simulates a schedule whose stages share the cores of a machine.
  *
- * A stage works on the actions of its list one after the other. An action begins when what it needs has arrived, first
- * computes and then moves data. While stages with more workers than there are cores compute, all of them are slower by
- * as much; a stage that waits leaves its cores to the others. */
+ * A stage works on the actions of its list one after the other. An action begins when its input has arrived, first
+ * computes and then moves data. While the computing stages have more workers than there are cores, all of them are
+ * slower in that proportion; a stage that waits leaves its cores to the others. */
 #include <stdlib.h>
 
 #include "plan/native/native.h"
@@ -11,8 +11,8 @@ typedef enum state { IDLE, WORKING, MOVING, DONE } state;
 
 typedef struct stage_state {
     state state;
-    int next; /* action */
-    double left;
+    int next;    /* index of the current or next action */
+    double left; /* seconds of it at full speed, of the present state */
 } stage_state;
 
 typedef struct course {
@@ -22,15 +22,17 @@ typedef struct course {
     double now;
 } course;
 
+/* Returns the chunks of the whole pipeline. */
 static int chunks_of(const course *k) { return k->c->schedule->stages * k->c->schedule->chunks; }
 
-/* Returns where the time is kept at which the input of a chunk's action is available. */
+/* Returns where the time is stored at which the output of a chunk (its gradient, if backward) has arrived for a
+ * micro-batch. */
 static double *ready_at(const course *k, bool backward, int chunk, int micro) {
     size_t micros = (size_t)k->c->schedule->micros, chunks = (size_t)chunks_of(k);
     return &k->ready[((size_t)backward * chunks + (size_t)chunk) * micros + (size_t)micro];
 }
 
-/* Returns when the next action of a stage can begin; negative if it is not known yet. */
+/* Returns when the input of a stage's next action is available; negative if that is not known yet. */
 static double begin_of(const course *k, int s) {
     const ls_schedule *schedule = k->c->schedule;
     const ls_action *action = &schedule->actions[s][k->stage[s].next];
@@ -40,6 +42,7 @@ static double begin_of(const course *k, int s) {
     return chunk == chunks_of(k) - 1 ? k->now : *ready_at(k, true, chunk + 1, action->micro);
 }
 
+/* Records the end of a stage's action, and makes its output available send_seconds later. */
 static void end_action(course *k, int s) {
     const ls_schedule *schedule = k->c->schedule;
     stage_state *st = &k->stage[s];
@@ -82,7 +85,7 @@ static double share_of_cores(const course *k) {
     return wanted > k->c->cores ? k->c->cores / wanted : 1;
 }
 
-/* Lets the time pass until something ends or begins; false when all is done, or nothing ever will. */
+/* Lets time pass until the next event; false if there is none, because all stages are done or deadlocked. */
 static bool advance(course *k) {
     double rate = share_of_cores(k), step = -1;
     for (int s = 0; s < k->c->schedule->stages; s++) {

@@ -1,5 +1,5 @@
-/* file.c: measured figures as JSON and back. The file is not trusted: every number is checked to be finite and
- * above 0, every list has its length. */
+/* file.c: measured figures as JSON and back. The file is not trusted: every number is checked to be finite and above 0,
+ * and every list to have its length. Functions that make JSON return a new reference, NULL if memory is short. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,12 +26,14 @@ const char *ls_native_type_name(int type) { return type_names[type]; }
 
 /* ---- to JSON ----------------------------------------------------------------------------------------------------- */
 
+/* Returns `count` numbers as a list. */
 static json_t *seconds_list(const double *seconds, int count) {
     json_t *list = json_array();
     for (int i = 0; i < count; i++) json_array_append_new(list, json_real(seconds[i]));
     return list;
 }
 
+/* Returns the measured matmuls as rows [form, type, m, n, k, slices, seconds]. */
 static json_t *matmuls_json(const ls_native_rates *r) {
     json_t *list = json_array();
     for (int i = 0; i < r->matmuls; i++) {
@@ -43,6 +45,7 @@ static json_t *matmuls_json(const ls_native_rates *r) {
     return list;
 }
 
+/* Returns the seconds of attention by type and direction; types that were not measured are left out. */
 static json_t *attention_json(const ls_native_rates *r) {
     json_t *types = json_object();
     for (int type = 0; type < LS_NATIVE_TYPES; type++) {
@@ -59,6 +62,7 @@ static json_t *attention_json(const ls_native_rates *r) {
     return types;
 }
 
+/* Returns what dropout adds to attention, by type, forward and backward. */
 static json_t *dropped_json(const ls_native_rates *r) {
     json_t *types = json_object();
     for (int type = 0; type < LS_NATIVE_TYPES; type++)
@@ -67,6 +71,7 @@ static json_t *dropped_json(const ls_native_rates *r) {
     return types;
 }
 
+/* Returns the seconds of passes; fused passes that were not measured, as on CPUs, are left out. */
 static json_t *passes_json(const ls_native_rates *r) {
     json_t *passes = json_object();
     for (int i = 0; i < LS_NATIVE_PASSES; i++) {
@@ -82,6 +87,7 @@ static json_t *passes_json(const ls_native_rates *r) {
     return passes;
 }
 
+/* Returns the measurements of one number of workers; the fitted laws are not written. */
 static json_t *rates_json(const ls_native_rates *r) {
     return json_pack("{s:i, s:i, s:f, s:f, s:o, s:o, s:o, s:o}", "workers", r->workers, "threads", r->threads,
                      "launch_seconds", r->launch_seconds, "copy_bytes_per_second", r->copy_bytes_per_second,
@@ -89,18 +95,20 @@ static json_t *rates_json(const ls_native_rates *r) {
                      "attention_dropout_pair_seconds", dropped_json(r), "passes_seconds", passes_json(r));
 }
 
+/* Returns `count` sizes as a list. */
 static json_t *sizes_list(const size_t *sizes, int count) {
     json_t *list = json_array();
     for (int i = 0; i < count; i++) json_array_append_new(list, json_integer((json_int_t)sizes[i]));
     return list;
 }
 
+/* Returns one measured collective, with its seconds by size. */
 static json_t *link_json(const ls_native_link *l) {
     return json_pack("{s:i, s:i, s:s, s:o}", "workers", l->workers, "group", l->group, "operation", op_names[l->op],
                      "seconds", seconds_list(l->seconds, LS_NATIVE_LINK_SIZES));
 }
 
-/* Members of before come first; a file without the others still reads. */
+/* Members that the first version of the file had come first; a file without the others can still be read. */
 static json_t *gpu_json(const ls_native_gpu *g) {
     const ls_native_sizes *sizes = &g->rates.sizes;
     json_t *object =
@@ -136,6 +144,7 @@ json_t *ls_native_machine_to_json(const ls_native_machine *m) {
 
 /* ---- from JSON --------------------------------------------------------------------------------------------------- */
 
+/* Reads a finite number above 0. */
 static ls_status read_positive(const json_t *value, const char *what, double *out) {
     double number = json_is_number(value) ? json_number_value(value) : 0;
     if (!(number > 0) || !isfinite(number)) return ls_fail(LS_ERR_INPUT, "%s: must be a number above 0", what);
@@ -143,6 +152,7 @@ static ls_status read_positive(const json_t *value, const char *what, double *ou
     return LS_OK;
 }
 
+/* Reads a list of exactly `count` numbers above 0. */
 static ls_status read_seconds(const json_t *list, const char *what, int count, double *out) {
     if (!json_is_array(list) || json_array_size(list) != (size_t)count)
         return ls_fail(LS_ERR_INPUT, "%s: must be a list of %d numbers", what, count);
@@ -150,6 +160,7 @@ static ls_status read_seconds(const json_t *list, const char *what, int count, d
     return LS_OK;
 }
 
+/* Reads a whole number from 1 to `most`. */
 static ls_status read_count(const json_t *object, const char *key, int most, int *out) {
     int64_t number;
     LS_TRY(ls_json_get_i64(object, key, &number));
@@ -158,6 +169,7 @@ static ls_status read_count(const json_t *object, const char *key, int most, int
     return LS_OK;
 }
 
+/* Sets *out to the index of the text among the names. */
 static ls_status read_name(const json_t *value, const char *what, const char *const *names, int count, int *out) {
     const char *text = json_string_value(value);
     for (*out = 0; text && *out < count; (*out)++)
@@ -165,6 +177,7 @@ static ls_status read_name(const json_t *value, const char *what, const char *co
     return ls_fail(LS_ERR_INPUT, "%s: unknown name '%.40s'", what, text ? text : "");
 }
 
+/* Reads a row [form, type, m, n, k, slices, seconds]. */
 static ls_status read_matmul(const json_t *row, ls_native_matmul *out) {
     size_t *const sizes[3] = {&out->m, &out->n, &out->k};
     double number = 0;
@@ -187,6 +200,7 @@ static ls_status read_matmul(const json_t *row, ls_native_matmul *out) {
     return read_positive(json_array_get(row, 6), "products_seconds", &out->seconds);
 }
 
+/* Reads all matmuls and fits their laws; every form must have been measured in fp32. */
 static ls_status read_matmuls(const json_t *object, ls_native_rates *out) {
     json_t *list;
     LS_TRY(ls_json_get_array(object, "products_seconds", &list));
@@ -202,6 +216,7 @@ static ls_status read_matmuls(const json_t *object, ls_native_rates *out) {
     return LS_OK;
 }
 
+/* Reads attention of the types that are there; fp32 must be. */
 static ls_status read_attention(const json_t *object, ls_native_rates *out) {
     json_t *types;
     LS_TRY(ls_json_get_object(object, "attention_head_seconds", &types));
@@ -253,6 +268,7 @@ static ls_status read_passes(const json_t *object, ls_native_rates *out) {
     return LS_OK;
 }
 
+/* Reads the measurements of one number of workers with at most `cores` threads each. */
 static ls_status read_rates(const json_t *object, int cores, ls_native_rates *out) {
     if (!json_is_object(object)) return ls_fail(LS_ERR_INPUT, "rates: must be a list of objects");
     LS_TRY(read_count(object, "workers", LS_WORKERS_MAX, &out->workers));
@@ -266,6 +282,7 @@ static ls_status read_rates(const json_t *object, int cores, ls_native_rates *ou
     return read_passes(object, out);
 }
 
+/* Reads one measured collective. */
 static ls_status read_link(const json_t *object, ls_native_link *out) {
     int op;
     if (!json_is_object(object)) return ls_fail(LS_ERR_INPUT, "links: must be a list of objects");
@@ -276,6 +293,7 @@ static ls_status read_link(const json_t *object, ls_native_link *out) {
     return read_seconds(json_object_get(object, "seconds"), "seconds", LS_NATIVE_LINK_SIZES, out->seconds);
 }
 
+/* Reads a text, cut off to the room. */
 static ls_status read_text(const json_t *object, const char *key, char *out, size_t room) {
     const char *text;
     LS_TRY(ls_json_get_text(object, key, &text));
@@ -283,6 +301,7 @@ static ls_status read_text(const json_t *object, const char *key, char *out, siz
     return LS_OK;
 }
 
+/* Reads the rates by number of workers, which must ascend, and the links. */
 static ls_status read_lists(const json_t *object, ls_native_machine *out) {
     json_t *rates, *links;
     LS_TRY(ls_json_get_array(object, "rates", &rates));
@@ -317,6 +336,7 @@ static ls_status read_sizes(const json_t *object, const char *key, int count, si
     return LS_OK;
 }
 
+/* Reads the sizes and the collectives of workers on GPUs; there may be none. */
 static ls_status read_gpu_links(const json_t *object, ls_native_gpu *out) {
     json_t *links;
     LS_TRY(ls_json_get_array(object, "links", &links));
@@ -328,6 +348,7 @@ static ls_status read_gpu_links(const json_t *object, ls_native_gpu *out) {
     return LS_OK;
 }
 
+/* Reads the kernels of a GPU and what belongs to them; files of earlier versions have none, and workers stays 0. */
 static ls_status read_gpu_rates(const json_t *object, ls_native_gpu *out) {
     const json_t *rates = json_object_get(object, "rates");
     ls_native_sizes *sizes = &out->rates.sizes;
@@ -344,6 +365,7 @@ static ls_status read_gpu_rates(const json_t *object, ls_native_gpu *out) {
     return read_gpu_links(object, out);
 }
 
+/* Reads the GPU; NULL: none was measured, and count stays 0. */
 static ls_status read_gpu(const json_t *object, ls_native_gpu *out) {
     const struct {
         const char *key;
@@ -365,6 +387,7 @@ static ls_status read_gpu(const json_t *object, ls_native_gpu *out) {
     return status == LS_OK ? LS_OK : ls_fail_at(status, "gpu: ");
 }
 
+/* Reads all members of `measured`. */
 static ls_status read_machine(const json_t *object, ls_native_machine *out) {
     LS_TRY(read_text(object, "version", out->version, sizeof out->version));
     LS_TRY(read_text(object, "cpu", out->cpu, sizeof out->cpu));

@@ -3,7 +3,8 @@
  *
  * Rates are those of one worker while `workers` of them work at the same time, each with its share of the cores, so
  * they contain the memory bandwidth and clock frequency that workers take from each other. For more workers than cores
- * the planner scales the rates of as many workers as there are cores. */
+ * the planner scales the rates of as many workers as there are cores. A matrix unit is an instruction set for 16-bit
+ * matmuls (device/unit.h); a slice is a part of a sum that is added up by itself. */
 #ifndef LS_PLAN_NATIVE_MACHINE_H
 #define LS_PLAN_NATIVE_MACHINE_H
 
@@ -15,8 +16,8 @@
 #include "lockstep.h"
 
 enum {
-    LS_NATIVE_COUNTS_MAX = 10,   /* numbers of workers */
-    LS_NATIVE_MATMULS_MAX = 192, /* of one number */
+    LS_NATIVE_COUNTS_MAX = 10,   /* numbers of workers that are measured */
+    LS_NATIVE_MATMULS_MAX = 192, /* measured with one number of workers */
     LS_NATIVE_LINKS_MAX = 256,
     LS_NATIVE_LINK_SIZES = 4,
     LS_NATIVE_HEADS = 2,           /* sizes of heads */
@@ -24,7 +25,7 @@ enum {
     LS_NATIVE_TYPES = 1 + LS_UNITS /* fp32, then bf16 by each unit */
 };
 
-/* Passes over arrays: one number of elements says what they cost. */
+/* Passes over arrays: their cost depends on the number of elements alone. */
 #define LS_NATIVE_PASS_LIST(X)                                                                                         \
     X(LS_PASS_NORM, "layer_norm")                                                                                      \
     X(LS_PASS_NORM_BACK, "layer_norm_backward")                                                                        \
@@ -59,7 +60,7 @@ enum {
     X(LS_PASS_NORM_BACK_COPY, "layer_norm_backward_copy")                                                              \
     X(LS_PASS_RMS_BACK_COPY, "rms_norm_backward_copy")                                                                 \
     X(LS_PASS_BIAS_GELU, "bias_gelu")                                                                                  \
-    /* What a matmul that ends so takes longer. */                                                                     \
+    /* By how much an epilogue prolongs a matmul. */                                                                   \
     X(LS_PASS_MATMUL_GELU, "matmul_gelu")                                                                              \
     X(LS_PASS_MATMUL_GELU_GRAD, "matmul_gelu_grad")
 
@@ -78,31 +79,32 @@ typedef struct ls_native_matmul {
     ls_gemm_form form;
     int type; /* 0: fp32; 1 + unit: bf16 */
     size_t m, n, k;
-    int slices;
+    int slices; /* partial sums that are added to the result */
     double seconds;
 } ls_native_matmul;
 
-/* What a matmul costs: launch + flop·2mnk + a·mk + b·nk + c·mn·slices. Fitted to the points of one form and type. */
+/* Cost of a matmul: launch + flop·2mnk + a·mk + b·nk + c·mn·slices seconds. Fitted to the points of one form and type.
+ */
 typedef struct ls_native_law {
     double flop, a, b, c;
-    bool known;
+    bool known; /* false: nothing of that form and type was measured */
 } ls_native_law;
 
 /* Sizes at which passes and attention were measured. */
 typedef struct ls_native_sizes {
-    size_t pass[2]; /* elements; both 0: those of CPUs */
+    size_t pass[2]; /* elements, small and large; both 0: the constants of CPUs apply */
     size_t head[LS_NATIVE_HEADS], length[LS_NATIVE_LENGTHS];
 } ls_native_sizes;
 
 typedef struct ls_native_rates {
     int workers, threads; /* threads of each */
     ls_native_sizes sizes;
-    int matmuls;
+    int matmuls; /* entries of `matmul` */
     ls_native_matmul matmul[LS_NATIVE_MATMULS_MAX];
     ls_native_law law[3][LS_NATIVE_TYPES]; /* by form and type; not in the file: ls_native_rates_fit() makes them */
     double attention[2][LS_NATIVE_TYPES][LS_NATIVE_HEADS]
                     [LS_NATIVE_LENGTHS]; /* forward, backward: of one head; 0: not there */
-    double dropped[2][LS_NATIVE_TYPES];  /* more where weights are dropped, of a pair of query and key; 0: not there */
+    double dropped[2][LS_NATIVE_TYPES];  /* added by dropout, for a query-key pair of a head; 0: not there */
     double pass[LS_NATIVE_PASSES][2][2]; /* fp32 and 16-bit; small and large: of the whole pass; 0: not there */
     double launch_seconds;               /* of a parallel loop with nothing to do */
     double copy_bytes_per_second;        /* of this worker: read and written bytes, far beyond the caches */
@@ -120,7 +122,7 @@ typedef enum ls_native_op {
 typedef struct ls_native_link {
     int workers, group;
     ls_native_op op;
-    double seconds[LS_NATIVE_LINK_SIZES];
+    double seconds[LS_NATIVE_LINK_SIZES]; /* by size of the vector: link_bytes */
 } ls_native_link;
 
 enum { LS_NATIVE_GPU_LINKS_MAX = 32 };
@@ -132,7 +134,7 @@ typedef struct ls_native_gpu {
     char name[96];
     int capability; /* 90 is 9.0 */
     double memory_bytes;
-    double free_bytes;                                     /* beside the context of one worker, and other programs */
+    double free_bytes;                                     /* left by the context of one worker and other programs */
     double matmul_flops_per_second, peak_flops_per_second; /* fp32: of a large GEMM; of multiply-adds alone */
     double unit_flops_per_second;                          /* of the matrix unit hgmma alone; 0: it has none */
     double copy_bytes_per_second;                          /* inside: read and written bytes */
@@ -146,10 +148,10 @@ typedef struct ls_native_gpu {
 } ls_native_gpu;
 
 typedef struct ls_native_machine {
-    char cpu[64], version[32], isa[16], transport[16];
+    char cpu[64], version[32], isa[16], transport[16]; /* version: of the program that measured */
     int cores;
     double memory_bytes;
-    int counts;
+    int counts;                                  /* of rates, one for each number of workers */
     ls_native_rates rates[LS_NATIVE_COUNTS_MAX]; /* by workers, ascending; the first is one worker */
     int links;
     ls_native_link link[LS_NATIVE_LINKS_MAX];
@@ -159,19 +161,23 @@ typedef struct ls_native_machine {
     size_t link_bytes[LS_NATIVE_LINK_SIZES]; /* 0: those of CPUs */
 } ls_native_machine;
 
-extern const size_t ls_native_link_bytes[LS_NATIVE_LINK_SIZES]; /* of the whole vector */
+/* Sizes that are measured on CPUs: bytes of whole vectors, columns of a head, tokens of a sequence. */
+extern const size_t ls_native_link_bytes[LS_NATIVE_LINK_SIZES];
 extern const size_t ls_native_heads[LS_NATIVE_HEADS], ls_native_lengths[LS_NATIVE_LENGTHS];
+/* Returns "all-reduce" and so on, as in the file. */
 const char *ls_native_op_name(ls_native_op op);
 /* Returns "fp32", "bf16", "bf16/amx", … */
 const char *ls_native_type_name(int type);
-/* Returns the index of a type in the tables of rates: 0 for fp32, 1 + unit for 16 bits. */
+/* Returns the index of a type in the tables of rates: 0 for fp32, 1 + unit for 16 bits; fp16 counts as bf16 with the
+ * chain, except on hgmma. */
 static inline int ls_native_type_of(ls_dtype dtype, ls_unit unit) {
     return dtype == LS_F32 ? 0 : 1 + (dtype == LS_BF16 || unit == LS_UNIT_HGMMA ? (int)unit : 0);
 }
 
 /* Makes a machine whose `cores` are the GPUs, with their rates, links and memory. LS_ERR_INPUT if it has none. */
 ls_status ls_native_on_gpus(const ls_native_machine *machine, ls_native_machine *out);
-/* Returns the bytes of a GPU that `workers` workers on it can use for tensors: without their contexts and kernels. */
+/* Returns the bytes of a GPU that `workers` workers on it can use for tensors together, after their contexts and
+ * kernels. */
 double ls_native_gpu_room(const ls_native_gpu *gpu, int workers);
 
 /* Returns the member `measured` of a cluster file, a new reference; NULL: out of memory. */
@@ -190,19 +196,20 @@ double ls_native_matmul_seconds(const ls_native_rates *rates, ls_gemm_form form,
 /* Returns the seconds of attention for `heads` (heads times sequences) of T tokens each. */
 double ls_native_attention_seconds(const ls_native_rates *rates, bool backward, int type, size_t head_size, size_t T,
                                    double heads);
-/* Returns the seconds that dropout of attention weights adds. */
+/* Returns the seconds that dropout of attention weights adds; 0 if that was not measured. */
 double ls_native_dropped_seconds(const ls_native_rates *rates, bool backward, int type, size_t T, double heads);
 /* Returns the seconds of a pass over `elems` elements, with its launch; 0 for no elements. If the pass was not measured
- * with a 16-bit type, the fp32 measurement is used. */
+ * with a 16-bit type, the fp32 measurement is used; the caller checks that there is one (ls_native_has_pass()). */
 double ls_native_pass_seconds(const ls_native_rates *rates, ls_native_pass pass, bool is_16, double elems);
 /* Returns whether the pass was measured. */
 static inline bool ls_native_has_pass(const ls_native_rates *rates, ls_native_pass pass, bool is_16) {
     return rates->pass[pass][is_16][0] > 0;
 }
-/* Returns the seconds of a collective of a whole vector of `bytes`, or of a message. */
+/* Returns the seconds of a collective of a whole vector of `bytes`, or of a message, among a group of the workers; 0 if
+ * that operation was not measured, else at least the time of the smallest size. */
 double ls_native_link_seconds(const ls_native_machine *machine, ls_native_op op, int workers, int group, double bytes);
-/* Returns the rates measured with the most workers that do not exceed `workers` and the cores. *slower: threads of such
- * a worker over those of one of `workers`, by which computing takes longer. */
+/* Returns the rates measured with the most workers that do not exceed `workers` and the cores. *slower: factor for
+ * their seconds: threads of a measured worker over those of one of `workers`; 1 on GPUs. */
 const ls_native_rates *ls_native_rates_of(const ls_native_machine *machine, int workers, double *slower);
 
 #endif

@@ -1,4 +1,4 @@
-/* native.c: a step of this program out of priced actions, counted traffic and the course of its schedule. */
+/* native.c: predicts a step of this program from priced actions, counted traffic and the simulation of its schedule. */
 #include "plan/native/native.h"
 
 #include <stdlib.h>
@@ -15,23 +15,24 @@
 /* Micro-batches beyond these repeat the prices of earlier ones. */
 enum { PRICED_MICROS = 6 };
 
-/* Seconds of a worker of a stage with the others, by what they are for. */
+/* Seconds of a worker's communication in a step, by purpose; publish: gathering new weights, all: of the whole world.
+ */
 typedef struct moving {
     double tp, gather, reduce, publish, all;
 } moving;
 
-/* One stage: by action, and after the last one. */
+/* Seconds of a worker of one stage in a step. */
 typedef struct stage_price {
     double *work; /* by action */
     double kind[LS_PRICE_KINDS];
     double recompute;
     double update; /* norm, optimizer, check of the replicas */
     moving moving;
-    double moved;    /* of the actions, all together */
+    double moved;    /* communication of all actions together, as far as they wait for it */
     double received; /* among it: from other stages */
-    double gathered; /* among it: weights, as far as they are waited for */
+    double gathered; /* among it: the exposed gathering of weights */
     ls_native_grads grads;
-    double reduced; /* what of moving.reduce is waited for */
+    double reduced; /* exposed part of moving.reduce */
 } stage_price;
 
 typedef struct step {
@@ -39,7 +40,7 @@ typedef struct step {
     const ls_native_task *task;
     const ls_layout *layout;
     ls_schedule schedule;
-    int row; /* with most sequences */
+    int row; /* the replica (dp index) with most micro-batches, which is priced for all */
     stage_price stage[LS_WORKERS_MAX];
     double *work[LS_WORKERS_MAX], *wait[LS_WORKERS_MAX]; /* by stage and action */
     double *action_begin[LS_WORKERS_MAX], *action_end[LS_WORKERS_MAX];
@@ -48,7 +49,7 @@ typedef struct step {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* What the planner calls the kinds of ls_dry_kind_names. */
+/* The planner's kind for each of ls_dry_kind_names. */
 static const ls_memory_kind kind_of[LS_DRY_KINDS] = {LS_MEMORY_WEIGHTS,   LS_MEMORY_WEIGHTS,   LS_MEMORY_BUFFERS,
                                                      LS_MEMORY_GRADIENTS, LS_MEMORY_OPTIMIZER, LS_MEMORY_ACTIVATIONS,
                                                      LS_MEMORY_BUFFERS,   LS_MEMORY_WORK,      LS_MEMORY_WORK,
@@ -94,6 +95,7 @@ static void take_heaviest(const step *st, const ls_dry_worker *worker, const dou
     }
 }
 
+/* Measures every worker's memory by a dry run, and takes that of the heaviest one. On GPUs only arenas count. */
 static ls_status fill_memory(const step *st, ls_prediction *out) {
     int workers = ls_layout_workers(st->layout);
     double bytes[LS_WORKERS_MAX];
@@ -109,8 +111,8 @@ static ls_status fill_memory(const step *st, ls_prediction *out) {
     return status;
 }
 
-/* Returns the seconds of a collective. A member's bytes are converted to the size of the whole vector (lockstep.h,
- * "traffic"). */
+/* Returns the seconds of a member's collectives of one kind; 0 if it has none. The member's bytes are converted to the
+ * size of the whole vector (lockstep.h, "traffic"). */
 static double axis_seconds(const step *st, const ls_traffic *of, ls_native_op op, int group) {
     if (of->calls == 0 || group < 2) return 0;
     double each = (double)of->bytes / (double)of->calls, members = group;
@@ -140,7 +142,8 @@ static ls_status price_traffic(const step *st, const ls_layout_task *of, ls_plac
 
 /* ---- prices ------------------------------------------------------------------------------------------------------ */
 
-/* Returns an earlier action of the same kind for a micro-batch in a similar position, or i if there is none. */
+/* Returns an earlier action of the same kind for a micro-batch in a similar position, whose price is reused; i if there
+ * is none. */
 static int like(const ls_schedule *schedule, int s, int i) {
     const ls_action *a = &schedule->actions[s][i];
     int micro = a->micro < PRICED_MICROS ? a->micro : 2 + (a->micro - 2) % (PRICED_MICROS - 2);
@@ -152,20 +155,23 @@ static int like(const ls_schedule *schedule, int s, int i) {
     return i;
 }
 
-/* What an action has cost when it comes to its blocks. */
+/* The price of the running action at the moment when it comes to each of its blocks. */
 typedef struct block_times {
     const ls_price *price;
     int count;
     double *at;
 } block_times;
 
+/* Callback of the partition before each block of an action: notes the price so far. Returns false: the action
+ * goes on. */
 static bool note_block(void *ctx) {
     block_times *times = ctx;
     times->at[times->count++] = ls_price_sum(times->price);
     return false;
 }
 
-/* Notes when the gradients of each block are ready: when the action comes to the next block. */
+/* Notes when, as a share of the action's time, the gradients of each block are ready: when the action comes to the
+ * next block. */
 static void take_made(const ls_layout *layout, const ls_action *action, int s, const block_times *times, double all,
                       ls_native_grads *grads) {
     const ls_native_run run = ls_native_run_of(layout, action, s);
@@ -174,6 +180,8 @@ static void take_made(const ls_layout *layout, const ls_action *action, int s, c
             grads->made[run.last - i] = i + 1 < times->count ? times->at[i + 1] / all : 1;
 }
 
+/* Prices the actions of the stage by running them on the price device; later micro-batches take the prices of earlier
+ * ones. `slower` scales computing. Allocates in *out, also if it fails. */
 static ls_status price_actions(ls_partition *partition, ls_price *price, int s, double slower, stage_price *out) {
     const ls_schedule *schedule = ls_partition_schedule(partition);
     const ls_partition_feed feed = ls_dry_feed();
@@ -222,6 +230,7 @@ static ls_status price_check(const ls_layout *layout, const ls_model *model, ls_
     return LS_OK;
 }
 
+/* Prices the optimizer's step and, with --check replicas, the hashes of weights. */
 static ls_status price_update(const ls_settings *settings, ls_partition *partition, ls_price *price, double slower,
                               stage_price *out) {
     ls_price_clear(price);
@@ -232,12 +241,15 @@ static ls_status price_update(const ls_settings *settings, ls_partition *partiti
     return LS_OK;
 }
 
+/* Opens a GPU device without hardware, which knows what its kernels can fuse; NULL for CPUs. */
 static ls_status open_dry(const ls_native_machine *machine, ls_device **out) {
     size_t align;
     *out = NULL;
     return machine->is_gpus ? ls_device_open_dry("cuda", &align, out) : LS_OK;
 }
 
+/* Prices a stage under a layout: creates the model and its partition on the price device, and runs its actions
+ * and update. */
 static ls_status price_stage(const step *st, const ls_layout *layout, ls_place_in_layout place, stage_price *out) {
     const ls_settings *settings = st->task->settings;
     ls_model *model = NULL;
@@ -263,13 +275,14 @@ out:
     return status;
 }
 
+/* Frees what price_actions() allocated. */
 static void free_price(stage_price *price) {
     free(price->work);
     free(price->grads.made);
     free(price->grads.elems);
 }
 
-/* Computes the cost of recomputation as the difference to a stage that keeps all activations. */
+/* Moves the cost of recomputation to out->recompute, as the difference to a stage that keeps all activations. */
 static ls_status price_recompute(const step *st, ls_place_in_layout place, stage_price *out) {
     ls_layout keeps = *st->layout;
     stage_price other = {0};
@@ -295,7 +308,7 @@ static ls_status choose_busiest_replica(step *st, ls_prediction *out) {
     return ls_schedule_make(l->schedule, l->pp, l->virtual_stages, out->micros, &st->schedule);
 }
 
-/* Returns the exposed part of an action's gathering of weights. */
+/* Returns the exposed part of an action's gathering of weights: all of it on a CPU. */
 static double gather_seen(const step *st, int s, int i, double gather) {
     const ls_native_run run = ls_native_run_of(st->layout, &st->schedule.actions[s][i], s);
     return st->machine->is_gpus ? ls_native_gather_seen(run.last - run.first + 1, gather, st->stage[s].work[i])
@@ -330,6 +343,7 @@ static ls_status spread_moving(step *st, int s) {
     return LS_OK;
 }
 
+/* Prices computing and communication of every stage, for the busiest replica's first tensor-parallel worker. */
 static ls_status price_all(step *st, const ls_layout_task *of) {
     for (int s = 0; s < st->layout->pp; s++) {
         ls_place_in_layout place = {st->row, 0, s};
@@ -380,6 +394,7 @@ static void sum_time_kinds(const step *st, ls_prediction *out) {
     for (int k = 0; k < LS_TIME_KINDS; k++) out->seconds += out->time[k];
 }
 
+/* Simulates the schedule with the prices; fills st->end, st->busy and the times of actions. */
 static ls_status run_course(step *st) {
     const ls_layout *l = st->layout;
     ls_native_course course = {.schedule = &st->schedule,
@@ -417,6 +432,7 @@ static ls_status see_reductions(step *st, const ls_layout_task *of) {
     return LS_OK;
 }
 
+/* Prices and simulates the step; sets out->micros. */
 static ls_status make_step(step *st, const ls_layout_task *of, ls_prediction *out) {
     LS_TRY(choose_busiest_replica(st, out));
     LS_TRY(price_all(st, of));

@@ -12,7 +12,7 @@
 
 typedef struct ls_native_task {
     const ls_settings *settings;
-    double memory_bytes; /* limit for all workers together (on GPUs, for those of one GPU); 0: all that there is */
+    double memory_bytes; /* limit for all workers together (on GPUs, for those of one GPU); 0: what is there or free */
 } ls_native_task;
 
 /* Makes a task that may use 90 % of the machine's memory, or all free memory of a GPU; borrows the settings. */
@@ -21,14 +21,16 @@ static inline ls_native_task ls_native_task_of(const ls_settings *settings, cons
 }
 
 /* Predicts a layout that ls_layout_make() made for the task, with its micro-batch set. capacity_bytes is the heaviest
- * worker's part of the memory limit. Does not check that the layout fits. */
+ * worker's part of the memory limit. Does not check that the layout fits. Allocates no tensors. */
 ls_status ls_native_predict(const ls_native_machine *machine, const ls_native_task *task, const ls_layout *layout,
                             ls_prediction *out);
 
-/* Returns the measured FLOP/s of all GPUs together with the matrix unit of the policy; 0 on CPUs. */
+/* Returns the measured peak FLOP/s of all GPUs together: of the matrix unit hgmma if the policy uses it, else in fp32;
+ * 0 on CPUs. */
 double ls_native_peak(const ls_native_machine *machine, const ls_policy *policy);
 
-/* Prints a warning and returns true if workers have more slices each than tensor cores process at full speed. */
+/* Writes a warning to `text` and returns true if workers have more slices each than tensor cores process at full speed;
+ * else returns false and leaves `text`. */
 bool ls_native_warn_slices(const ls_policy *policy, int slices, int tp, char *text, size_t room);
 
 typedef struct ls_native_choice {
@@ -39,10 +41,10 @@ typedef struct ls_native_choice {
 enum { LS_NATIVE_KEPT = 8 };
 
 typedef struct ls_native_found {
-    int fitting, missing;
-    ls_native_choice fits[LS_NATIVE_KEPT]; /* fastest first */
+    int fitting, missing;                  /* entries of `fits`; layouts that did not fit in memory */
+    ls_native_choice fits[LS_NATIVE_KEPT]; /* fastest first, one for each dp, tp, pp, zero and recomputation */
     ls_native_choice lacks;                /* if missing > 0: the layout that exceeds the memory least */
-    int tried;
+    int tried;                             /* layouts that were predicted */
     double one_seconds; /* of one worker that keeps everything; 0: it does not fit, or was not asked for */
 } ls_native_found;
 
@@ -51,14 +53,14 @@ static inline const ls_native_choice *ls_native_first(const ls_native_found *fou
     return found->fitting > 0 ? &found->fits[0] : found->missing > 0 ? &found->lacks : NULL;
 }
 
-/* Searches all layouts that the request leaves open: workers up to `workers` (0: the cores), dp, tp, pp, zero,
+/* Searches all layouts that the request leaves open: workers up to `workers` (0: the cores, or GPUs), dp, tp, pp, zero,
  * schedule, micro-batch, sequence parallelism, and recomputation if memory requires it. LS_ERR_INPUT if no layout is
- * possible. */
+ * possible; that none fits in memory is no error. */
 ls_status ls_native_search(const ls_native_machine *machine, const ls_native_task *task,
                            const ls_layout_request *request, int workers, ls_native_found *out);
 
-/* Searches, and fills the knobs that the request leaves open with those of the fastest layout. LS_ERR_RESOURCE if no
- * layout fits; the message names the nearest. */
+/* Searches, for train --auto-layout, and replaces all knobs of the request by those of the fastest layout.
+ * LS_ERR_RESOURCE if no layout fits; the message names the nearest. */
 ls_status ls_native_complete(const ls_native_machine *machine, const ls_settings *settings, ls_layout_request *request,
                              ls_native_found *found);
 
@@ -66,14 +68,15 @@ ls_status ls_native_complete(const ls_native_machine *machine, const ls_settings
 typedef struct ls_native_course {
     const ls_schedule *schedule;
     double *const *work, *const *wait; /* by stage and action: computing, and moving data */
-    double send_seconds;
-    int workers, cores; /* workers of a stage; cores that all stages share */
-    double *end;        /* by stage: filled in */
-    double *busy;       /* by stage: filled in: time of its actions, including waits for a core */
+    double send_seconds;               /* from one stage to the next */
+    int workers, cores;                /* workers of a stage; cores that all stages share */
+    double *end;                       /* by stage: filled in */
+    double *busy;                      /* by stage: filled in: time of its actions, including waits for a core */
     /* By stage and action: filled in, when it began and was done. */
     double *const *action_begin, *const *action_end;
 } ls_native_course;
-/* Simulates when each action of each stage begins and ends while the workers share the cores. */
+/* Simulates when each action of each stage begins and ends while the workers share the cores. LS_ERR_FAILED if the
+ * schedule deadlocks. */
 ls_status ls_native_course_run(ls_native_course *course);
 
 #endif

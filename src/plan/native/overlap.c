@@ -1,4 +1,4 @@
-/* overlap.c: reductions and gathers behind computing, on GPUs. */
+/* overlap.c: which part of reductions and gathers overlaps with computing on GPUs. */
 #include "plan/native/overlap.h"
 
 ls_native_run ls_native_run_of(const ls_layout *layout, const ls_action *action, int stage) {

@@ -19,8 +19,10 @@ typedef struct ls_native_run {
     int first, last;
     bool has_head;
 } ls_native_run;
+/* Returns the blocks of an action of the stage; forward actions have the same ones. */
 ls_native_run ls_native_run_of(const ls_layout *layout, const ls_action *action, int stage);
-/* Returns whether an action of this kind over these blocks makes weight gradients of the block. */
+/* Returns whether an action of this kind over these blocks completes the weight gradients of the block; false for
+ * forward. */
 bool ls_native_makes(ls_action_kind kind, const ls_native_run *run, int block);
 
 /* Of one stage, by block of the model. */
@@ -32,14 +34,15 @@ typedef struct ls_native_grads {
 /* Returns the gradient elements of the block, of the parameters that ls_partition_create() left on this worker. */
 double ls_native_grad_elems(const ls_model *model, int block);
 
-/* Returns when the last gradient reduction of the stage ends, if all of them together take `seconds`. `begin` and `end`
- * are the times of the stage's actions. */
+/* Returns when the last gradient reduction of the stage ends, on the clock of `begin` and `end` (the times of its
+ * actions), if all of them together take `seconds`; 0 if there is nothing to reduce. With ZeRO 2 and 3 every round of
+ * micro-batches is reduced. */
 double ls_native_reduce_end(const ls_layout *layout, const ls_schedule *schedule, int stage,
                             const ls_micro_list *micros, const ls_native_grads *grads, double seconds,
                             const double *begin, const double *end);
 
-/* Returns the exposed seconds of gathering the weights of `blocks` blocks, if one gather takes `gather` and one block
- * computes for `work` seconds. */
+/* Returns the exposed seconds of gathering the weights of `blocks` blocks, if all gathers together take `gather` and
+ * all blocks compute for `work` seconds: the first gather, and what the others exceed the computing by. */
 double ls_native_gather_seen(int blocks, double gather, double work);
 
 #endif

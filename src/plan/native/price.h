@@ -20,16 +20,17 @@ typedef enum ls_price_kind {
 enum { LS_PRICE_CACHE = 256 };
 
 typedef struct ls_price {
-    ls_device device;
-    ls_device_calls calls;
-    const ls_native_rates *rates;           /* borrowed */
-    ls_device *dry;                         /* borrowed: a GPU without hardware, which knows what kernels do; or NULL */
-    size_t vocabulary;                      /* matmuls of this width are those of the head */
-    double seconds[LS_PRICE_KINDS];         /* since they were cleared */
-    ls_native_matmul cache[LS_PRICE_CACHE]; /* they come again and again; seconds 0: nothing is here */
+    ls_device device;               /* what a partition is created on */
+    ls_device_calls calls;          /* those of the dry device (device/dry.h), with prices for copies and fills */
+    const ls_native_rates *rates;   /* borrowed */
+    ls_device *dry;                 /* borrowed: a GPU without hardware, which knows what kernels do; or NULL */
+    size_t vocabulary;              /* matmuls of this width are those of the head */
+    double seconds[LS_PRICE_KINDS]; /* since they were cleared */
+    ls_native_matmul cache[LS_PRICE_CACHE]; /* prices of shapes seen before, by hash; seconds 0: an empty place */
 } ls_price;
 
-/* Sets up the device; it borrows rates and dry, and there is nothing to close. */
+/* Sets up the device, with all prices 0; it borrows rates and dry (NULL for a CPU), and there is nothing to close.
+ * `vocabulary`: width of a worker's logits, by which matmuls of the head are recognised. */
 void ls_price_open(ls_price *price, const ls_native_rates *rates, size_t vocabulary, ls_device *dry);
 /* Sets all prices to 0; the cache stays. */
 void ls_price_clear(ls_price *price);

@@ -13,6 +13,7 @@ enum { TERMS = 4, ROUNDS = 400 };
 
 /* ---- matmuls ---------------------------------------------------------------------------------------------------- */
 
+/* Writes the terms of the law of matmuls for one size. */
 static void terms_of(double m, double n, double k, double slices, double out[TERMS]) {
     out[0] = 2 * m * n * k;
     out[1] = m * k;
@@ -20,6 +21,7 @@ static void terms_of(double m, double n, double k, double slices, double out[TER
     out[3] = m * n * slices;
 }
 
+/* Returns whether the measurement is of that form and type. */
 static bool is_of(const ls_native_matmul *p, int form, int type) { return (int)p->form == form && p->type == type; }
 
 /* Fits non-negative coefficients by relative least squares, with coordinate descent. */
@@ -53,6 +55,7 @@ void ls_native_rates_fit(ls_native_rates *rates) {
         for (int type = 0; type < LS_NATIVE_TYPES; type++) fit_law(rates, form, type, &rates->law[form][type]);
 }
 
+/* Returns the seconds of a matmul by the law alone, without correction. */
 static double law_seconds(const ls_native_rates *r, const ls_native_law *law, double m, double n, double k,
                           double slices) {
     double x[TERMS];
@@ -99,6 +102,7 @@ static double between(double x, double x0, double y0, double x1, double y1) {
     return y0 * ls_exp_f64(slope * ls_log_f64(x / x0));
 }
 
+/* Returns whether the rates were measured at sizes of their own, as those of GPUs are; false: at those of CPUs. */
 static bool has_own_sizes(const ls_native_rates *r) { return r->sizes.pass[1] > 0; }
 
 /* Interpolates the seconds for sequences of T tokens between measured lengths. */

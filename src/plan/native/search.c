@@ -1,4 +1,5 @@
-/* search.c: the layouts of this program that a request leaves open, one by one: there are few of them on a machine. */
+/* search.c: searches the layouts of this program that a request leaves open, one by one, since a machine has few of
+ * them. Each try_…() tries the values of a knob, if it is open, and calls the next one for each of them. */
 #include "model/model.h"
 #include "parallel/layout/micro_batches.h"
 #include "plan/native/native.h"
@@ -10,11 +11,12 @@ typedef struct search {
     const ls_native_task *task;
     ls_layout_task of;
     ls_native_found *out;
-    ls_native_choice one; /* being looked at */
+    ls_native_choice one; /* the layout that is being tried */
 } search;
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
+/* Returns whether a is predicted to be faster. */
 static bool is_faster(const ls_native_choice *a, const ls_native_choice *b) {
     return a->prediction.seconds < b->prediction.seconds;
 }
@@ -24,6 +26,7 @@ static bool is_like(const ls_layout *a, const ls_layout *b) {
     return a->dp == b->dp && a->tp == b->tp && a->pp == b->pp && a->zero == b->zero && a->recompute == b->recompute;
 }
 
+/* Inserts the choice in the order of time; it replaces one like it only if it is faster. */
 static void keep_if_fast(ls_native_found *found, const ls_native_choice *choice) {
     int at = 0, count = found->fitting;
     while (at < count && !is_like(&found->fits[at].layout, &choice->layout)) at++;
@@ -34,11 +37,13 @@ static void keep_if_fast(ls_native_found *found, const ls_native_choice *choice)
     found->fits[at] = *choice;
 }
 
+/* Returns the missing bytes of the heaviest worker. */
 static double lack_of(const ls_native_choice *c) { return c->prediction.memory_bytes - c->prediction.capacity_bytes; }
 
 /* ---- one layout -------------------------------------------------------------------------------------------------- */
 
-/* Predicts the layout of the request and keeps it if it is fast enough; *fits false only if memory is short. */
+/* Predicts the layout of the request and keeps it if it is fast enough. *fits is false only if memory is short, true
+ * also for a layout that is not possible. */
 static ls_status try_request(search *s, const ls_layout_request *request, bool *fits) {
     ls_native_choice *one = &s->one;
     *fits = true;
@@ -68,6 +73,7 @@ static ls_status try_recompute(search *s, ls_layout_request request) {
     return LS_OK;
 }
 
+/* Micro-batches from the largest possible one down, halved each time, at most MICROS of them. */
 static ls_status try_micros(search *s, ls_layout_request request) {
     const ls_knobs *k = &request.knobs;
     size_t replicas = (size_t)k->dp, most = (s->of.B + replicas - 1) / replicas;
@@ -83,6 +89,7 @@ static ls_status try_micros(search *s, ls_layout_request request) {
     return LS_OK;
 }
 
+/* Sequence parallelism off and, with tp > 1, on. */
 static ls_status try_sequence(search *s, ls_layout_request request) {
     if (ls_knob_is_given(&request, LS_KNOB_sequence_parallel)) return try_micros(s, request);
     for (int sp = 0; sp <= (request.knobs.tp > 1 ? LS_KNOB_LAST_sequence_parallel : 0); sp++) {
@@ -92,6 +99,7 @@ static ls_status try_sequence(search *s, ls_layout_request request) {
     return LS_OK;
 }
 
+/* All schedules for a pipeline. */
 static ls_status try_schedules(search *s, ls_layout_request request) {
     static const ls_schedule_kind kinds[] = {LS_SCHEDULE_1F1B, LS_SCHEDULE_GPIPE, LS_SCHEDULE_ZERO_BUBBLE,
                                              LS_SCHEDULE_INTERLEAVED};
@@ -104,6 +112,7 @@ static ls_status try_schedules(search *s, ls_layout_request request) {
     return LS_OK;
 }
 
+/* ZeRO stages if there are replicas. */
 static ls_status try_zeros(search *s, ls_layout_request request) {
     if (ls_knob_is_given(&request, LS_KNOB_zero) || request.knobs.dp == 1) return try_schedules(s, request);
     for (int zero = 0; zero <= LS_KNOB_LAST_zero; zero++) {
@@ -122,6 +131,7 @@ static bool excludes_value(const ls_layout_request *request, ls_knob knob, int v
     return ls_knob_is_given(request, knob) && (int)ls_knob_get(&request->knobs, knob) != value;
 }
 
+/* Every dp × tp × pp up to so many workers; unless the user named some, only powers of two and all workers. */
 static ls_status try_meshes(search *s, const ls_layout_request *given, int workers) {
     int blocks = s->of.model->nblocks, most = given->workers > 0 ? given->workers : workers;
     bool named = given->workers > 0 || (given->given & (1u << LS_KNOB_dp | 1u << LS_KNOB_tp | 1u << LS_KNOB_pp));
@@ -166,6 +176,7 @@ ls_status ls_native_search(const ls_native_machine *machine, const ls_native_tas
     return status;
 }
 
+/* Returns LS_ERR_RESOURCE with the nearest layout and its missing memory. */
 static ls_status fail_nothing_fits(const ls_native_found *found, bool on_gpus) {
     char text[TEXT_MAX];
     const ls_prediction *p = &found->lacks.prediction;

@@ -1,4 +1,4 @@
-/* slices.c: what slices cost on tensor cores. */
+/* slices.c: warns of the cost of many slices (parts of a sum that are added up separately) on tensor cores. */
 #include <stdio.h>
 
 #include "plan/native/native.h"

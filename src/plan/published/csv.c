@@ -15,7 +15,8 @@ typedef struct reader {
     size_t line;
 } reader;
 
-/* Splits off the next field. *last is set to whether the field ends its row. */
+/* Splits off the next field, unquoted in place and ended by a NUL. *last: the field ends its row. Advances r->line only
+ * inside quotes. */
 static ls_status next_field(reader *r, char **field, bool *last) {
     char *from = r->at, *to;
     size_t began = r->line;
@@ -44,7 +45,7 @@ static ls_status next_field(reader *r, char **field, bool *last) {
     return LS_OK;
 }
 
-/* Splits a row into fields and sets *count to their number. */
+/* Splits a row into fields and sets *count to their number; more than `capacity` is an error. */
 static ls_status next_row(reader *r, char **fields, size_t capacity, size_t *count) {
     bool last = false;
     for (*count = 0; !last; (*count)++) {
@@ -59,6 +60,7 @@ static ls_status next_row(reader *r, char **fields, size_t capacity, size_t *cou
     return LS_OK;
 }
 
+/* Appends a row; fields that it lacks become empty. */
 static ls_status add_row(ls_csv *csv, char **fields, size_t count, size_t line) {
     static char none[] = "";
     LS_TRY(ls_array_grow(&csv->field, csv->rows, csv->columns * sizeof *csv->field, "rows"));
@@ -81,6 +83,7 @@ static ls_status check_separator(const ls_csv *csv) {
     return LS_OK;
 }
 
+/* Reads the header and all rows into *out; empty lines are passed over. */
 static ls_status read_rows(reader *r, ls_csv *out) {
     char *fields[COLUMNS_MAX];
     size_t count;
@@ -97,7 +100,7 @@ static ls_status read_rows(reader *r, ls_csv *out) {
     return LS_OK;
 }
 
-/* Parses out->text, which ends with a NUL, and takes ownership of it. */
+/* Parses out->text of `bytes` bytes, which ends with a NUL; frees *out if that fails. */
 static ls_status parse(size_t bytes, ls_csv *out) {
     ls_status status = LS_OK;
     if (strlen(out->text) != bytes) status = ls_fail(LS_ERR_INPUT, "%s is not text: it contains a NUL byte", out->name);
@@ -131,6 +134,7 @@ void ls_csv_free(ls_csv *csv) {
     memset(csv, 0, sizeof *csv);
 }
 
+/* Returns a row's field; NULL: no such column. */
 static const char *find_field(const ls_csv *csv, size_t row, const char *column) {
     for (size_t i = 0; i < csv->columns; i++)
         if (strcmp(csv->field[i], column) == 0) return csv->field[row * csv->columns + i];

@@ -8,11 +8,11 @@
 #include "base/status.h"
 
 typedef struct ls_csv {
-    const char *name; /* for messages; borrowed */
-    char *text;       /* holds all fields */
-    char **field;     /* [rows][columns]; the first row is the names; fields that a row lacks are empty */
-    size_t *line;     /* of the file, by row */
-    size_t rows, columns;
+    const char *name;     /* for messages; borrowed */
+    char *text;           /* holds all fields */
+    char **field;         /* [rows][columns]; the first row is the names; fields that a row lacks are empty */
+    size_t *line;         /* of the file, by row */
+    size_t rows, columns; /* rows with the header */
 } ls_csv;
 
 /* Reads a file; `path` must outlive *out, which the caller frees with ls_csv_free(). LS_ERR_INPUT if it cannot be read,
@@ -21,6 +21,7 @@ ls_status ls_csv_read(const char *path, ls_csv *out);
 /* Parses a text likewise; `name` is for messages and must outlive *out. */
 ls_status ls_csv_parse(const char *name, const char *text, size_t bytes, ls_csv *out);
 void ls_csv_free(ls_csv *csv);
+/* Returns whether there is a column of that name. */
 bool ls_csv_has(const ls_csv *csv, const char *column);
 /* Returns the field of a row, which belongs to csv; "" if there is no such column. Row 0 has the names. */
 const char *ls_csv_field(const ls_csv *csv, size_t row, const char *column);

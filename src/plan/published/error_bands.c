@@ -1,4 +1,4 @@
-/* error_bands.c: the figures, as lockstep plan --fit writes them. */
+/* error_bands.c: looks up the errors of predictions, as `lockstep plan --fit` wrote them. */
 #include "plan/published/error_bands.h"
 
 #include <stddef.h>

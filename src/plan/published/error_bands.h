@@ -6,8 +6,8 @@
 
 typedef struct ls_error_band {
     const char *source, *chip; /* the chip's name in the table of chips */
-    int rows;
-    double mean, bias; /* of |predicted/measured − 1|, and of predicted/measured − 1 */
+    int rows;                  /* runs that were compared */
+    double mean, bias;         /* of |predicted/measured − 1|, and of predicted/measured − 1 */
 } ls_error_band;
 
 /* Returns row i; NULL after the last. */

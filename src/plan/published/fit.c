@@ -1,4 +1,4 @@
-/* fit.c: Gauss-Newton steps over a handful of constants, with rows weighted by their groups. */
+/* fit.c: Gauss-Newton steps over a handful of constants, in which every group of rows has the same weight. */
 #include "plan/published/fit.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 
 enum { N = LS_FITTED_COUNT, STEPS = 8, STEPS_LEFT_OUT = 4, HALVINGS = 4 };
 
-/* Relative: of a constant around its usual value; of a row; the step of a derivative; when to stop. */
+/* All relative: spread of a constant around its usual value; error of a row; step of a derivative; gain to go on. */
 static const double SPREAD = .25, ROW_ERROR = .1, NUDGE = .01, ENOUGH = 1e-4;
 
 ls_row ls_fit_row(const ls_row *row, const double *values) {
@@ -24,6 +24,7 @@ ls_row ls_fit_row(const ls_row *row, const double *values) {
     return out;
 }
 
+/* Returns whether the row can be predicted and has a measured time. */
 static bool is_used(const ls_row *row) { return !row->reason[0] && row->value > 0 && row->metric != LS_ROW_MEMORY; }
 
 /* ---- what is least ----------------------------------------------------------------------------------------------- */
@@ -34,12 +35,14 @@ typedef struct fitting {
     size_t *count;    /* rows of a group */
     int without;      /* this group; −1: none */
     unsigned fixed;
-    double *error;    /* of rows at the last values, */
-    ls_knobs *layout; /* and with what they left open chosen */
+    double *error;    /* relative errors of the rows at the values predicted last */
+    ls_knobs *layout; /* their layouts then, with the knobs chosen that rows leave open */
 } fitting;
 
+/* Returns whether the row takes part in the fit: it is used, and not of the group that is left out. */
 static bool counts(const fitting *f, size_t i) { return f->group[i] >= 0 && f->group[i] != f->without; }
 
+/* Returns the distance of a constant from its usual value, in units of that value. */
 static double relative(const double *values, int j) { return values[j] / ls_fitted_row_get((ls_fitted)j)->usual - 1; }
 
 /* Returns the Huber weight of an error. */
@@ -48,7 +51,7 @@ static double weight_of(double error) {
     return size > ROW_ERROR ? ROW_ERROR / size : 1;
 }
 
-/* Predicts all rows with these constants; *sum: the value to minimise. */
+/* Predicts all rows with these constants, setting f->error and f->layout; *sum: the value to minimise. */
 static ls_status predict_errors(const fitting *f, const double *values, double *sum) {
     *sum = 0;
     for (size_t i = 0; i < f->rows->count; i++) {
@@ -142,6 +145,8 @@ static void step_constants(const fitting *f, const double *from, const double *s
     }
 }
 
+/* Takes at most `steps` steps from `values`, in place; each is halved until it helps. Leaves f->error at the
+ * final values. */
 static ls_status fit(fitting *f, int steps, double *values) {
     double now, then, step[N], to[LS_FITTED_ALL], none[N] = {0};
     step_constants(f, values, none, 0, values);
@@ -166,6 +171,7 @@ static ls_status fit(fitting *f, int steps, double *values) {
 
 /* ---- groups ------------------------------------------------------------------------------------------------------ */
 
+/* Returns the number of the group, adding it if it is new. */
 static int group_of(ls_fit *out, const char *name) {
     for (int g = 0; g < out->groups; g++)
         if (strcmp(out->group[g].name, name) == 0) return g;
@@ -173,12 +179,13 @@ static int group_of(ls_fit *out, const char *name) {
     return out->groups++;
 }
 
+/* Returns the name of the row's group: its source_group or, without one, its source. */
 static const char *name_of(const ls_row *row, char name[LS_FIT_NAME_MAX]) {
     snprintf(name, LS_FIT_NAME_MAX, "%s", *row->group ? row->group : row->source);
     return name;
 }
 
-/* Computes the mean of |error| and of error over the rows of a group. */
+/* Computes the mean of |error| and of error over the rows of a group, and writes errors[row]. */
 static ls_status measure_group_error(const fitting *f, int g, const double *values, double *errors, double *mean,
                                      double *bias) {
     *mean = *bias = 0;
@@ -194,6 +201,7 @@ static ls_status measure_group_error(const fitting *f, int g, const double *valu
     return LS_OK;
 }
 
+/* Sets the errors of each group with the fitted constants and, if leave_out, with those fitted without it. */
 static ls_status judge_groups(fitting *f, bool leave_out, ls_fit *out) {
     double bias;
     for (int g = 0; g < out->groups; g++) {

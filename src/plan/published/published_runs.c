@@ -1,4 +1,4 @@
-/* published_runs.c: from the fields of a row to a task and a layout. */
+/* published_runs.c: makes a task and a layout from the fields of a row, and predicts it. */
 #include "plan/published/published_runs.h"
 
 #include <dirent.h>
@@ -58,8 +58,10 @@ typedef struct source_row {
     size_t number;
 } source_row;
 
+/* Returns the row's field; "" if it is empty or the column is missing. */
 static const char *text(const source_row *r, const char *name) { return ls_csv_field(r->csv, r->number, name); }
 
+/* Returns LS_ERR_INPUT with a message of the file, the line and the field. */
 static ls_status refuse_field(const source_row *r, const char *name, const char *what) {
     return ls_csv_refuse(r->csv, r->number, name, what);
 }
@@ -69,12 +71,14 @@ static void reject(ls_row *row, const char *why) {
     if (!row->reason[0]) snprintf(row->reason, sizeof row->reason, "%s", why);
 }
 
+/* Marks the row as one that cannot be predicted because of an unknown name. */
 static void reject_unknown(ls_row *row, const char *what, const char *value) {
     char why[sizeof row->reason];
     snprintf(why, sizeof why, "unknown %s \"%.64s\"", what, value);
     reject(row, why);
 }
 
+/* Reads a whole number into its member of the row; an empty field that may be empty leaves 0. */
 static ls_status read_number(const source_row *r, const column *c, ls_row *row) {
     const char *from = text(r, c->name);
     char *end, *to = (char *)row + c->offset;
@@ -90,6 +94,7 @@ static ls_status read_number(const source_row *r, const column *c, ls_row *row) 
     return LS_OK;
 }
 
+/* Fills in what the columns leave open of the shape; the family follows from the width of the MLP. */
 static ls_status complete_shape(const source_row *r, ls_row *row) {
     ls_shape *shape = &row->task.shape;
     if (shape->kv_heads == 0) shape->kv_heads = shape->H;
@@ -105,7 +110,8 @@ static ls_status complete_shape(const source_row *r, ls_row *row) {
 
 /* ---- chips, links and programs ----------------------------------------------------------------------------------- */
 
-/* Reads Gb/s of one chip, a positive number; an empty field leaves the link usual for the chip. */
+/* Reads Gb/s of one chip, a positive number, as the bandwidth between nodes; an empty field leaves the link usual for
+ * the chip. */
 static ls_status read_between(const source_row *r, ls_link *between) {
     const char *from = text(r, "link_between_gbps_per_gpu");
     char *end;
@@ -174,6 +180,7 @@ static bool says(const source_row *r, ls_row *row, const char *name, const char 
     return strcmp(value, word) == 0;
 }
 
+/* Reads the training framework and the columns that change it; unknown words reject the row. */
 static void read_program(const source_row *r, ls_row *row) {
     const ls_chip *chip = &row->task.cluster.site[0].chip;
     const char *program = text(r, "program");
@@ -189,6 +196,7 @@ static void read_program(const source_row *r, ls_row *row) {
 
 /* ---- a row ------------------------------------------------------------------------------------------------------- */
 
+/* Reads the recomputation; an empty field leaves it to be chosen. */
 static ls_status read_recompute(const source_row *r, ls_row *row) {
     const char *t = text(r, "recompute");
     int kind = LS_RECOMPUTE_NONE;
@@ -199,6 +207,7 @@ static ls_status read_recompute(const source_row *r, ls_row *row) {
     return LS_OK;
 }
 
+/* Notes which knobs the row leaves open, gives those a neutral value, and reads number type and recomputation. */
 static ls_status complete_layout(const source_row *r, ls_row *row) {
     ls_knobs *l = &row->layout;
     row->free_zero = !*text(r, "zero_stage");
@@ -211,6 +220,7 @@ static ls_status complete_layout(const source_row *r, ls_row *row) {
     return read_recompute(r, row);
 }
 
+/* Reads the metric and the measured value; an empty value is 0: there is nothing to compare with. */
 static ls_status read_value(const source_row *r, ls_row *row) {
     const char *m = text(r, "measured_metric"), *v = text(r, "value");
     char *end;
@@ -226,6 +236,7 @@ static ls_status read_value(const source_row *r, ls_row *row) {
     return LS_OK;
 }
 
+/* Reads a row. Fails only if a field is malformed; a row that cannot be predicted gets a reason. */
 static ls_status read_row(const source_row *r, ls_row *row) {
     row->id = strdup(text(r, "id"));
     row->source = strdup(text(r, "source"));
@@ -249,7 +260,7 @@ static ls_status read_row(const source_row *r, ls_row *row) {
     return LS_OK;
 }
 
-/* Ends the table. */
+/* Makes rows of the table and frees it; after a failure *out is empty. */
 static ls_status read_rows(ls_csv *csv, ls_rows *out) {
     ls_status status = LS_OK;
     const char *lacks = NULL;
@@ -269,6 +280,7 @@ static ls_status read_rows(ls_csv *csv, ls_rows *out) {
     return status;
 }
 
+/* Reads one table. */
 static ls_status read_file(const char *path, ls_rows *out) {
     ls_csv csv;
     *out = (ls_rows){0};
@@ -288,10 +300,13 @@ static ls_status append_rows(ls_rows *out, ls_rows *more) {
     return LS_OK;
 }
 
+/* Filter of scandir(): files that end in .csv. */
 static int is_table(const struct dirent *entry) { return ls_ends_with(entry->d_name, ".csv"); }
 
+/* Orders the files of a folder by name, for scandir(). */
 static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
 
+/* Reads all tables of a folder, in the order of their names. */
 static ls_status read_folder(const char *path, ls_rows *out) {
     struct dirent **entry;
     int count = scandir(path, &entry, is_table, by_name);
@@ -364,12 +379,13 @@ typedef struct choice {
     ls_prediction best;
 } choice;
 
-/* Predicted memory is off by so much on average: what lacks less than that may have fitted. */
+/* Predicted memory is off by so much on average: a layout that lacks less than that may have fitted. */
 static const double MEMORY_DOUBT = .08;
 
+/* Returns whether the layout fits, or its missing memory is within the error of the prediction. */
 static bool may_fit(const ls_prediction *p) { return p->memory_bytes <= (1 + MEMORY_DOUBT) * p->capacity_bytes; }
 
-/* Keeps the layout if it is possible and faster; one that fits is preferred. */
+/* Predicts the layout and keeps it if it is possible, divides the batch, and is faster; one that fits is preferred. */
 static ls_status try_layout(const ls_row *row, const ls_knobs *layout, choice *c) {
     ls_prediction p;
     if (ls_plan_check(&row->task, layout) != LS_OK) return LS_OK;
@@ -385,6 +401,7 @@ static ls_status try_layout(const ls_row *row, const ls_knobs *layout, choice *c
 /* Returns whether chunks can be equal; embedding and head may stand for a layer each. */
 static bool divides_evenly(size_t layers, size_t chunks) { return layers % chunks == 0 || (layers + 2) % chunks == 0; }
 
+/* Tries numbers of virtual stages if the row does not say, those that its program uses. */
 static ls_status try_virtual(const ls_row *row, ls_knobs layout, choice *c) {
     if (!row->free_virtual) return try_layout(row, &layout, c);
     for (int v = 1; v <= VIRTUAL_MAX && (size_t)(v * layout.pp) <= row->task.shape.L; v++) {
@@ -407,6 +424,7 @@ static ls_status try_zero(const ls_row *row, ls_knobs layout, choice *c) {
     return LS_OK;
 }
 
+/* Tries all kinds of recomputation if the row does not say which. */
 static ls_status try_recompute(const ls_row *row, ls_knobs layout, choice *c) {
     if (!row->free_recompute) return try_zero(row, layout, c);
     for (int i = 0; i < LS_RECOMPUTE_KINDS; i++) {

@@ -4,7 +4,7 @@
  * gpus_per_node, dp, tp, pp, interleave_v, micro_batch, global_batch_seqs, zero_stage, recompute, sequence_parallel,
  * precision, measured_metric, value. That it may have: id, source, source_group, model, program, link_inside,
  * link_between_gbps_per_gpu, context_parallel, attention, overlap, gather_8bit, fp8_scaling, memory_metric; empty is
- * not known. Others are passed over. Order does not matter.
+ * not known. Others are ignored. Order does not matter.
  *
  * Nothing is predicted from id, source, source_group, model and value. A knob that a row leaves empty is chosen as the
  * planner would. A chip, link, program or type that is not known makes a row that cannot be predicted, with its reason;
@@ -25,14 +25,15 @@ typedef enum ls_row_metric {
 } ls_row_metric;
 
 typedef struct ls_row {
-    char *id, *source, *group, *model;
+    char *id, *source, *group, *model; /* owned; group: runs of one publisher and cluster */
     ls_row_metric metric;
-    double value;
+    double value; /* measured, in the unit of the metric; 0: left blank */
     ls_plan_task task;
     ls_knobs layout;
-    bool free_micro, free_virtual, free_recompute, free_zero; /* the row does not say */
-    bool with_context;                                        /* memory: as the device sees it, not the allocator */
-    char reason[160];                                         /* why it cannot be predicted; empty: it can */
+    bool free_micro, free_virtual, free_recompute,
+        free_zero;     /* the row leaves the knob open: ls_row_predict() chooses */
+    bool with_context; /* memory is as nvidia-smi shows it, not the allocator */
+    char reason[160];  /* why it cannot be predicted; empty: it can */
 } ls_row;
 
 typedef struct ls_rows {
@@ -40,19 +41,21 @@ typedef struct ls_rows {
     ls_row *row;
 } ls_rows;
 
-/* Reads a file, or all files of a folder that end in .csv, in the order of their names; the caller frees *out. The
- * message of LS_ERR_INPUT names the file, the line and the column. */
+/* Reads a file, or all files of a folder that end in .csv, in the order of their names; the caller frees *out with
+ * ls_rows_free(). The message of LS_ERR_INPUT names the file, the line and the column. */
 ls_status ls_rows_read(const char *path, ls_rows *out);
 /* Parses a text likewise; `name` is for messages. */
 ls_status ls_rows_parse(const char *name, const char *text, size_t bytes, ls_rows *out);
+/* Frees the rows and their texts; zeros are fine. */
 void ls_rows_free(ls_rows *rows);
 
-/* Returns the measured value converted to seconds per step; for memory, to bytes. */
+/* Returns the measured value converted to seconds per step; for memory, to bytes. The row must have a value. */
 double ls_row_measured(const ls_row *row);
 /* Returns the predicted value to compare with it, in the same unit. */
 double ls_row_predicted(const ls_row *row, const ls_prediction *p);
 /* Predicts the row. Knobs that it leaves open are chosen: those of the fastest layout that fits, or else of the
- * fastest. `chosen` receives the layout and may be NULL. */
+ * fastest. `chosen` receives the layout and may be NULL. LS_ERR_INPUT if the row has a reason why it cannot be
+ * predicted. */
 ls_status ls_row_predict(const ls_row *row, ls_knobs *chosen, ls_prediction *out);
 
 #endif

@@ -1,4 +1,5 @@
-/* validate.c: predicts every row, and fits what is fitted for a cluster. */
+/* validate.c: predicts every published run, fits one factor for each cluster if asked to, and sums errors and regrets.
+ */
 #include "plan/published/validate.h"
 
 #include <stdio.h>
@@ -9,13 +10,15 @@ enum { FIT_LEAST = 4, FIT_ROUNDS = 50 };
 
 /* Two clusters of equal chips were measured 2 to 6.5 % apart with the same layouts. */
 static const double CLUSTER_SPREAD = .05;
-/* Of a row beside the others of its cluster; from 1.5 of them on a row counts less (Huber). */
+/* Spread of a row around the others of its cluster; a row that is off by more than 1.5 of them counts less (Huber). */
 static const double ROW_SPREAD = .05, STANDS_OUT = 1.5;
 
+/* Returns whether the row measured time, not memory. */
 static bool is_time(const ls_validate_row *r) { return r->row->metric != LS_ROW_MEMORY; }
 
 /* ---- sources and clusters ---------------------------------------------------------------------------------------- */
 
+/* Returns the number of the source, adding it if it is new; its name ends at the first ";" or "(". */
 static int source_of(ls_validation *v, const char *text) {
     char name[LS_VALIDATE_NAME_MAX];
     size_t length = strcspn(text, ";(");
@@ -29,6 +32,7 @@ static int source_of(ls_validation *v, const char *text) {
     return v->sources++;
 }
 
+/* Returns the number of the cluster, a source and a chip, adding it if it is new. `chip` is borrowed. */
 static int cluster_of(ls_validation *v, int source, const char *chip) {
     for (size_t i = v->clusters; i-- > 0;)
         if (v->cluster[i].source == source && strcmp(v->cluster[i].chip, chip) == 0) return (int)i;
@@ -36,6 +40,7 @@ static int cluster_of(ls_validation *v, int source, const char *chip) {
     return (int)v->clusters++;
 }
 
+/* Fills in a row: its source and cluster and, if it can be predicted, layout, prediction and measured value. */
 static ls_status predict_row(ls_validation *v, const ls_row *row, ls_validate_row *out) {
     ls_prediction p;
     *out = (ls_validate_row){.row = row};
@@ -76,7 +81,8 @@ static double next_factor(const ls_validation *v, int number, double factor) {
     return above / below;
 }
 
-/* Fits the cluster's factor to its first rows; without any, none of its time rows is judged. */
+/* Fits the cluster's factor to its first time rows, which are then not judged, and applies it to all of them. With too
+ * few rows, none of them is judged and the factor stays 1. */
 static void fit(ls_validation *v, int number) {
     ls_validate_cluster *cluster = &v->cluster[number];
     size_t want = rows_to_fit(cluster->rows), n = 0;
@@ -95,7 +101,7 @@ static void fit(ls_validation *v, int number) {
         if (v->row[i].cluster == number && is_time(&v->row[i])) v->row[i].predicted *= cluster->factor;
 }
 
-/* Returns the share of the peak that the row reached, recomputation counted. */
+/* Returns the share of the 16-bit peak that the row reached, recomputation counted. */
 static double efficiency(const ls_validate_row *r) {
     const ls_plan_task *task = &r->row->task;
     const ls_chip *chip = &task->cluster.site[0].chip;
@@ -105,6 +111,7 @@ static double efficiency(const ls_validate_row *r) {
     return flops / (r->measured * chip->peak_flops[LS_PLAN_FP16] * ls_cluster_chips(&task->cluster));
 }
 
+/* Sets the cluster's mean efficiency and the errors of its judged rows if every row reached that. */
 static void fit_baseline(ls_validation *v, int number) {
     ls_validate_cluster *cluster = &v->cluster[number];
     double sum = 0;
@@ -127,11 +134,13 @@ enum { REGRET_LAYOUTS_LEAST = 3 };
 
 /* ---- regret ------------------------------------------------------------------------------------------------------ */
 
+/* Compares the fields of the shape that a row has. */
 static bool same_shape(const ls_shape *a, const ls_shape *b) {
     return a->L == b->L && a->C == b->C && a->H == b->H && a->kv_heads == b->kv_heads && a->hidden == b->hidden &&
            a->V == b->V;
 }
 
+/* Returns whether two sites have the same chip, in the same number, in nodes of the same size. */
 static bool same_site(const ls_site *a, const ls_site *b) {
     return strcmp(a->chip.name, b->chip.name) == 0 && a->chips == b->chips && a->node == b->node;
 }
@@ -149,7 +158,8 @@ static bool counts(const ls_validate_row *r) {
     return r->modelled && r->row->value > 0 && r->row->metric != LS_ROW_MEMORY;
 }
 
-/* Begins with row `first`, unless an earlier row has the same task. */
+/* Adds the regret of the task of row `first`, unless an earlier row has the same task or fewer than
+ * REGRET_LAYOUTS_LEAST layouts were measured. */
 static void add_regret(ls_validation *v, size_t first) {
     const ls_validate_row *lead = &v->row[first], *chosen = lead, *best = lead;
     size_t layouts = 1;
@@ -173,32 +183,37 @@ static void add_regret(ls_validation *v, size_t first) {
 
 /* ---- lines ------------------------------------------------------------------------------------------------------- */
 
-/* Which rows a line is about. */
+/* Which rows a line of the result is about. */
 typedef struct choice {
     int source;        /* −1: all */
     const char *group; /* NULL: all */
-    bool inside;       /* tensor parallelism inside nodes alone */
+    bool inside;       /* only rows whose tensor parallelism stays inside nodes */
 } choice;
 
+/* Returns whether the row's TP groups fit into a node. */
 static bool is_inside(const ls_validate_row *r) { return r->row->layout.tp <= r->row->task.cluster.site[0].node; }
 
+/* Returns whether a line with this choice is about the row. */
 static bool is_chosen(const choice *c, const ls_validate_row *r) {
     if (c->source >= 0 && r->source != c->source) return false;
     return (!c->inside || is_inside(r)) && (!c->group || strcmp(r->row->group, c->group) == 0);
 }
 
+/* Adds an error to the sums, from which divide_by_rows() makes means. */
 static void add_error(ls_validate_score *s, double error) {
     s->rows++;
     s->mae += error < 0 ? -error : error;
     s->bias += error;
 }
 
+/* Makes means of the sums of errors; 0 without rows. */
 static void divide_by_rows(ls_validate_score *s) {
     if (s->rows == 0) return;
     s->mae /= (double)s->rows;
     s->bias /= (double)s->rows;
 }
 
+/* Appends the line of the chosen rows, without a name, and returns it. */
 static ls_validate_line *add_line(ls_validation *v, const choice *c) {
     ls_validate_line *line = &v->line[v->lines++];
     memset(line, 0, sizeof *line);
@@ -222,6 +237,7 @@ static ls_validate_line *add_line(ls_validation *v, const choice *c) {
     return line;
 }
 
+/* Adds the line of a source and, if it differs, a second one for its rows with tensor parallelism inside nodes. */
 static void add_source(ls_validation *v, int source) {
     choice c = {.source = source};
     ls_validate_line *line = add_line(v, &c);
@@ -233,7 +249,7 @@ static void add_source(ls_validation *v, int source) {
     if (part->time.rows == line->time.rows || part->time.rows == 0) v->lines--;
 }
 
-/* Adds a line for the group of sources that ends with this one, if it has several. */
+/* Adds a line for a source_group that has several sources; called for each source, it acts at the group's last one. */
 static void add_group(ls_validation *v, int source) {
     const char *group = "";
     bool several = false;
@@ -266,6 +282,7 @@ static ls_status summarize(ls_validation *v) {
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
+/* Allocates the arrays of rows, clusters and sources, each with room for one per row. */
 static ls_status allocate(ls_validation *v, size_t rows) {
     v->row = calloc(rows + 1, sizeof *v->row);
     v->cluster = calloc(rows + 1, sizeof *v->cluster);

@@ -19,25 +19,25 @@
 enum { LS_VALIDATE_NAME_MAX = 80 };
 
 typedef struct ls_validate_row {
-    const ls_row *row;
-    int source, cluster; /* numbers */
-    bool modelled, judged, fitted;
-    ls_knobs layout; /* with what the row left open chosen */
-    double predicted, measured, error, baseline_error;
+    const ls_row *row;             /* borrowed from the rows given to ls_validate() */
+    int source, cluster;           /* indices into ls_validation */
+    bool modelled, judged, fitted; /* it was predicted; its error counts; the cluster's factor was fitted to it */
+    ls_knobs layout;               /* with the knobs chosen that the row leaves open */
+    double predicted, measured, error, baseline_error; /* seconds or bytes; errors are relative; 0: not judged */
 } ls_validate_row;
 
 typedef struct ls_validate_score {
     size_t rows;
-    double mae, bias;
+    double mae, bias; /* means of |error| and of error, as shares */
 } ls_validate_score;
 
 /* Several layouts of one task: how much slower is the measured time of the one that is predicted to be fastest than the
  * best measured time. */
 typedef struct ls_validate_regret {
     int source;
-    size_t layouts;
-    const ls_validate_row *chosen, *best;
-    double regret;
+    size_t layouts;                       /* different ones that were measured */
+    const ls_validate_row *chosen, *best; /* predicted to be fastest; measured as fastest */
+    double regret;                        /* as a share: 0 if the planner would choose the best */
 } ls_validate_regret;
 
 typedef struct ls_validate_cluster {
@@ -51,24 +51,25 @@ typedef struct ls_validate_cluster {
 /* A source, a group of several sources, a part of a source, or all rows. */
 typedef struct ls_validate_line {
     char name[LS_VALIDATE_NAME_MAX];
-    bool is_part;
-    ls_validate_score time, memory, baseline;
-    size_t tasks; /* with regret */
-    double regret, worst_regret;
+    bool is_part;                             /* a part of the source in the line before */
+    ls_validate_score time, memory, baseline; /* errors of the planner; of the baseline on time */
+    size_t tasks;                             /* tasks that have a regret */
+    double regret, worst_regret;              /* mean and largest of them */
 } ls_validate_line;
 
 typedef struct ls_validation {
-    bool calibrated;
-    size_t rows, modelled, clusters, lines, regrets;
+    bool calibrated;                                 /* a factor was fitted for each cluster */
+    size_t rows, modelled, clusters, lines, regrets; /* lengths of the arrays; modelled: rows that were predicted */
     ls_validate_row *row;
     ls_validate_cluster *cluster;
     ls_validate_line *line; /* the last one is of all rows */
     ls_validate_regret *regret;
     int sources;
-    char (*source)[LS_VALIDATE_NAME_MAX]; /* without what stands behind the first ";" or "(" */
+    char (*source)[LS_VALIDATE_NAME_MAX]; /* names, cut off at the first ";" or "(" */
 } ls_validation;
 
-/* Predicts all rows, which must outlive *out; the caller frees it. Fails only with LS_ERR_RESOURCE. */
+/* Predicts all rows, which must outlive *out; the caller frees it with ls_validation_free(). Fails only with
+ * LS_ERR_RESOURCE. */
 ls_status ls_validate(const ls_rows *rows, bool calibrate, ls_validation *out);
 void ls_validation_free(ls_validation *v);
 

@@ -1,4 +1,4 @@
-/* compare.c: times before and after a change: which single term moved.
+/* compare.c: times before and after a change: which single term of the step's time moved.
  *
  * One fit for both, in which one term has another coefficient after the change; for each term in turn, and for none.
  * The term that leaves the least misfit moved; where two leave about the same, the rows cannot tell. */
@@ -8,6 +8,7 @@
 
 #include "plan/times/times.h"
 
+/* Assumed relative scatter of times; scores closer than WITHIN cannot be told apart. */
 static const double SCATTER = .01, WITHIN = 4;
 enum { NONE = -1, MOVED = LS_TERMS /* column of the moved term */ };
 
@@ -27,12 +28,13 @@ static bool can_move(const ls_times_basis *basis, int term) {
     return false;
 }
 
-/* Returns Akaike's score, lower is better. */
+/* Returns Akaike's score, lower is better; an error counts as five times the scatter at most. */
 static double score_of(const ls_fit *fit, const double *c, unsigned terms) {
     return ls_fit_squares(fit, c, 5 * SCATTER) / (SCATTER * SCATTER) + 2 * ls_fit_count(terms);
 }
 
-/* Finds the best subset of terms if this one changes between the labels; returns false if none fits. */
+/* Fits every subset of terms with this one (NONE: no term) changed between the labels, and writes the best; false if
+ * none fits. `row`: the one whose change of time is reported. */
 static bool try_term(const ls_times *times, const ls_times_basis *basis, int term, ls_fit *fit, int row,
                      ls_times_move *out) {
     bool any = false;
@@ -56,17 +58,20 @@ static bool try_term(const ls_times *times, const ls_times_basis *basis, int ter
     return any;
 }
 
+/* Orders moves by score, equal ones by their terms, for qsort(). */
 static int by_score(const void *a, const void *b) {
     const ls_times_move *x = a, *y = b;
     if (x->score != y->score) return x->score < y->score ? -1 : 1;
     return x->term - y->term;
 }
 
+/* Returns whether two rows are the same job, so that their times may be divided. */
 static bool is_same_layout(const ls_times_row *a, const ls_times_row *b) {
     return a->chips == b->chips && a->dp == b->dp && a->tp == b->tp && a->pp == b->pp && a->micro == b->micro &&
            a->batch == b->batch;
 }
 
+/* Returns the mean of time after / time before over all pairs of equal layouts; 0: there are none. */
 static double mean_ratio(const ls_times *times) {
     double sum = 0;
     int pairs = 0;

@@ -1,20 +1,21 @@
-/* deviate.c: measured times against the planner's: which one thing is other than assumed.
+/* deviate.c: measured times against the planner's: which one assumption of the prediction is wrong.
  *
- * Every thing is tried alone, with the others as predicted, and has one number to fit; the one that leaves least is
- * named. The numbers are those that can be: no chip computes above its peak, no link carries more than its wire, no
- * time is below nothing. A link does not act in proportion, since a part of what it carries is hidden: the planner
- * predicts every row again for each bandwidth that is tried. What the rows cannot show is not tested, and says so. */
+ * Every assumption is tried alone, with the others as predicted, and has one number to fit; the one that leaves the
+ * least error is named. The number stays within what is possible: no chip computes above its peak, no link carries more
+ * than its wire, no time is below 0. A link does not act in proportion, since a part of what it carries overlaps: the
+ * planner predicts every row again for each bandwidth that is tried. Assumptions that the rows cannot show are marked
+ * as not tested. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "plan/times/times.h"
 
-static const double CLEARLY = 1.5,
-                    ERROR_LEAST = .003; /* times the error of the best, which is taken for at least that */
-static const double GAIN_LEAST = .7;    /* of the error of the prediction itself: what leaves more explains nothing */
-static const double SHOWS = .002;       /* of a row's time: what a thing must change to be seen */
-static const double LINK_LEAST = 1 / 64.;
+static const double CLEARLY = 1.5, ERROR_LEAST = .003; /* the second is clearly worse if its error is CLEARLY times that
+                                                          of the best, which counts as ERROR_LEAST at least */
+static const double GAIN_LEAST = .7;      /* an assumption explains nothing if it leaves more than this of the error */
+static const double SHOWS = .002;         /* share of a row's time by which a change must move it to be tested */
+static const double LINK_LEAST = 1 / 64.; /* lowest factor of a link's bandwidth that is tried */
 enum { LINK_ROUNDS = 24 };
 
 static const char *const names[LS_THINGS] = {
@@ -28,7 +29,8 @@ const char *ls_times_thing_name(ls_times_thing thing) { return names[thing]; }
 typedef struct deviating {
     const ls_times *times;
     const ls_times_model *model;
-    int largest;
+    int largest; /* the row with most chips among those that are fitted */
+    /* Seconds by row; `now`: of the change that is being tried. */
     double predicted[LS_FIT_ROWS_MAX], computing[LS_FIT_ROWS_MAX], bubble[LS_FIT_ROWS_MAX], now[LS_FIT_ROWS_MAX];
     double least_chip; /* factor of computing at the chip's peak */
 } deviating;
@@ -38,12 +40,14 @@ static bool counts(const deviating *d, int i) { return d->times->labels != 2 || 
 
 static double larger(double a, double b) { return a > b ? a : b; }
 
+/* Returns log2(n), interpolated linearly between powers of two. */
 static double log_2(double n) {
     double whole = 0;
     for (; n >= 2; n /= 2) whole++;
     return whole + n - 1;
 }
 
+/* Returns the root mean square of the relative errors of predicted times, over the rows that are fitted. */
 static double error_of(const deviating *d, const double *predicted) {
     double sum = 0;
     int n = 0;
@@ -56,7 +60,8 @@ static double error_of(const deviating *d, const double *predicted) {
     return sqrt(sum / n);
 }
 
-/* Predicts all rows, and divides each time into computing, bubble and synchronisation. */
+/* Predicts all rows, divides each time into computing, bubble and synchronisation, and sets `largest` and
+ * `least_chip`. */
 static ls_status predict_rows(deviating *d) {
     for (int i = 0; i < d->times->count; i++) {
         ls_prediction p;
@@ -77,7 +82,8 @@ static ls_status predict_rows(deviating *d) {
 
 /* ---- a part in proportion ---------------------------------------------------------------------------------------- */
 
-/* Fits measured = predicted + x · part, with x at least `least`. */
+/* Fits measured = predicted + x · part, with x at least `least`, by relative least squares; sets tested, and if true
+ * factor (x), error and share. */
 static void fit_part(deviating *d, const double *part, double least, ls_times_deviation *out) {
     double xx = 0, xr = 0, shown = 0;
     for (int i = 0; i < d->times->count; i++) {
@@ -97,7 +103,7 @@ static void fit_part(deviating *d, const double *part, double least, ls_times_de
     out->share = x * part[d->largest] / d->times->row[d->largest].time;
 }
 
-/* Returns whether there are several sizes: rows of one size cannot tell what grows with it. */
+/* Returns whether there are several numbers of chips: rows of one number cannot tell what grows with it. */
 static bool has_sizes(const deviating *d) {
     int first = 0;
     for (int i = 0; i < d->times->count; i++) {
@@ -108,6 +114,7 @@ static bool has_sizes(const deviating *d) {
     return false;
 }
 
+/* Fits every assumption but the link: each as a part of the predicted time in proportion. */
 static void fit_parts(deviating *d, ls_times_deviation *out) {
     double part[LS_FIT_ROWS_MAX] = {0};
     for (int i = 0; i < d->times->count; i++) part[i] = d->computing[i] + d->bubble[i];
@@ -126,12 +133,15 @@ static void fit_parts(deviating *d, ls_times_deviation *out) {
 
 /* ---- the link ---------------------------------------------------------------------------------------------------- */
 
+/* Returns the link that the rows can show: between nodes if any row has several nodes, else inside the node. */
 static ls_link *link_of(const deviating *d, ls_site *site) {
     for (int i = 0; i < d->times->count; i++)
         if (counts(d, i) && d->times->row[i].chips > site->node) return &site->between;
     return &site->inside;
 }
 
+/* Predicts all rows with the link's bandwidth times `factor` into d->now, and their error. Not reentrant: its model is
+ * static because of its size. */
 static ls_status predict_link(deviating *d, double factor, double *error) {
     static ls_times_model other;
     other = *d->model;
@@ -145,7 +155,8 @@ static ls_status predict_link(deviating *d, double factor, double *error) {
     return LS_OK;
 }
 
-/* Fits the bandwidth by ternary search, because the error has a single minimum along it. */
+/* Fits the bandwidth by ternary search, because the error has a single minimum along it; leaves `tested` false if even
+ * the slowest link hardly changes a row. */
 static ls_status fit_link(deviating *d, ls_times_deviation *out) {
     ls_site site = d->model->task.cluster.site[0];
     const ls_link *link = link_of(d, &site);
@@ -172,6 +183,7 @@ static ls_status fit_link(deviating *d, ls_times_deviation *out) {
     return LS_OK;
 }
 
+/* Orders deviations: tested ones first, then by error. */
 static int by_error(const void *a, const void *b) {
     const ls_times_deviation *x = a, *y = b;
     if (x->tested != y->tested) return x->tested ? -1 : 1;

@@ -1,4 +1,4 @@
-/* explain.c: which sums of terms meet the measured times, and what they agree on.
+/* explain.c: finds which sums of terms meet the measured times, and what they agree on.
  *
  * Misfit counts in units of the scatter: squares of relative errors over its square, each at most as three times the
  * scatter, so that one outlier does not decide. An explanation costs two for each term; those within four of the best
@@ -11,11 +11,13 @@
 
 static const double SCATTER_LEAST = .005, SCATTER_ASSUMED = .02, WITHIN = 4;
 
-/* Of explanations that fit equally well, what is more often the reason goes first. */
+/* Added to the score for each term, so that among explanations that fit equally well the more common
+ * reasons go first. */
 static const double rarity[LS_TERMS] = {
     [LS_TERM_NODES] = .1, [LS_TERM_LATENCY] = .2, [LS_TERM_SERIAL] = .3, [LS_TERM_STRAGGLER] = .5, [LS_TERM_TP] = .05};
 
-/* Estimates the relative scatter of the times from the best fit with two rows more than terms. */
+/* Estimates the relative scatter of the times from the best fit with two rows more than terms; *assumed: there were too
+ * few rows. */
 static double find_scatter(const ls_times_basis *basis, bool *assumed) {
     double least = 0, c[LS_FIT_TERMS_MAX];
     int rows = ls_fit_used(&basis->fit);
@@ -30,11 +32,13 @@ static double find_scatter(const ls_times_basis *basis, bool *assumed) {
     return least > SCATTER_LEAST ? least : SCATTER_LEAST;
 }
 
+/* Writes the losses of a row as shares of its measured time. */
 static void shares(const ls_times_basis *basis, const double *coefficient, int row, double *out) {
     ls_times_losses(basis, coefficient, row, out);
     for (int k = 0; k < LS_LOSSES; k++) out[k] /= basis->fit.y[row];
 }
 
+/* Fits the terms `s` and fills in one explanation; false if they cannot be fitted with positive coefficients. */
 static bool explain(const ls_times *times, const ls_times_basis *basis, unsigned s, const ls_times_answer *answer,
                     ls_times_explanation *out) {
     const ls_fit *fit = &basis->fit;
@@ -52,12 +56,14 @@ static bool explain(const ls_times *times, const ls_times_basis *basis, unsigned
     return true;
 }
 
+/* Orders explanations by score, equal ones by their terms. */
 static int by_score(const void *a, const void *b) {
     const ls_times_explanation *x = a, *y = b;
     if (x->score != y->score) return x->score < y->score ? -1 : 1;
     return x->terms < y->terms ? -1 : 1;
 }
 
+/* Returns the largest loss that is explained, useful work aside. */
 static ls_loss largest_loss(const double *share) {
     ls_loss worst = LS_LOSS_SYNC;
     for (int k = LS_LOSS_SYNC; k < LS_LOSS_UNEXPLAINED; k++)
@@ -65,7 +71,7 @@ static ls_loss largest_loss(const double *share) {
     return worst;
 }
 
-/* Estimates how far the shares of an explanation move if every time is off by the scatter. */
+/* Estimates how far the shares of an explanation move if every time is off by the scatter: out[LS_LOSSES]. */
 static void errors(const ls_times_basis *basis, const ls_times_explanation *best, double scatter, int row,
                    double *out) {
     double c[LS_FIT_TERMS_MAX], share[LS_LOSSES];
@@ -85,7 +91,7 @@ static void errors(const ls_times_basis *basis, const ls_times_explanation *best
     for (int k = 0; k < LS_LOSSES; k++) out[k] = sqrt(out[k]);
 }
 
-/* Computes the range of each share over all explanations and their errors. */
+/* Sets low, high, worst and decided: the range of each share over all explanations and their errors. */
 static void find_bands(const ls_times *times, const ls_times_basis *basis, const ls_times_explanation *all, int count,
                        ls_times_answer *out) {
     double error[LS_LOSSES];
@@ -111,6 +117,7 @@ static void find_bands(const ls_times *times, const ls_times_basis *basis, const
     for (int i = 1; i < count; i++) out->decided = out->decided && largest_loss(all[i].share) == out->worst;
 }
 
+/* Returns the fitted row with most chips; −1: no row is fitted. */
 static int largest_row(const ls_times *times, const ls_fit *fit) {
     int best = -1;
     for (int i = 0; i < times->count; i++)

@@ -1,4 +1,4 @@
-/* fit.c: normal equations of relative errors, by Cholesky's decomposition of columns scaled to length 1. */
+/* fit.c: solves the normal equations of relative errors by Cholesky decomposition, with columns scaled to length 1. */
 #include "plan/times/fit.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 
 #include "base/stats.h"
 
-/* A column whose part that the others do not have is shorter than this is not told apart from them. */
+/* A column counts as a combination of the others if less than this of it is independent of them. */
 static const double PIVOT_MIN = 1e-6;
 enum { ROUNDS = 12 };
 
@@ -15,6 +15,7 @@ typedef struct system {
     double scale[LS_FIT_TERMS_MAX], a[LS_FIT_TERMS_MAX][LS_FIT_TERMS_MAX], b[LS_FIT_TERMS_MAX];
 } system_of;
 
+/* Sums the normal equations of the given terms; false if a term has no row, or if there are fewer rows than terms. */
 static bool set_up(const ls_fit *fit, unsigned terms, const double *weight, system_of *s) {
     memset(s, 0, sizeof *s);
     for (int t = 0; t < fit->terms; t++)
@@ -57,6 +58,7 @@ static bool decompose(system_of *s) {
     return true;
 }
 
+/* Solves the weighted fit as ls_fit_solve() does, with `weight` in place of the rows' own. */
 static bool solve(const ls_fit *fit, unsigned terms, const double *weight, double *coefficient) {
     system_of s;
     if (!set_up(fit, terms, weight, &s) || !decompose(&s)) return false;
@@ -102,7 +104,8 @@ double ls_fit_squares(const ls_fit *fit, const double *coefficient, double cap) 
     return sum;
 }
 
-/* Estimates the standard deviation of the errors by their median, so that a few outliers do not count. */
+/* Estimates the standard deviation of the relative errors by their median, so that a few outliers do not count, and
+ * writes their sizes by row; at least 1e-4. */
 static double scatter(const ls_fit *fit, const double *coefficient, double *error) {
     static const double FLOOR = 1e-4;
     double sorted[LS_FIT_ROWS_MAX];

@@ -11,15 +11,15 @@
 enum { LS_FIT_ROWS_MAX = 512, LS_FIT_TERMS_MAX = 10 };
 
 typedef struct ls_fit {
-    int rows, terms;
-    double x[LS_FIT_ROWS_MAX][LS_FIT_TERMS_MAX];
-    double y[LS_FIT_ROWS_MAX];      /* measured times, above 0 */
-    double weight[LS_FIT_ROWS_MAX]; /* 1, or 0 for a row that is left out */
-    unsigned any_sign;              /* bit t: the coefficient of term t may be negative */
+    int rows, terms;                             /* of x */
+    double x[LS_FIT_ROWS_MAX][LS_FIT_TERMS_MAX]; /* value of each term for each row */
+    double y[LS_FIT_ROWS_MAX];                   /* measured times, above 0 */
+    double weight[LS_FIT_ROWS_MAX];              /* 1, or 0 for a row that is left out */
+    unsigned any_sign;                           /* bit t: the coefficient of term t may be negative */
 } ls_fit;
 
-/* Fits the terms whose bits are set; the other coefficients become 0. Returns false if the rows do not determine the
- * coefficients, or if one that must be positive is not. */
+/* Fits the terms whose bits are set into coefficient[LS_FIT_TERMS_MAX]; the others become 0. Returns false, with
+ * coefficients undefined, if the rows do not determine them, or if one that must be positive is not. */
 bool ls_fit_solve(const ls_fit *fit, unsigned terms, double *coefficient);
 /* Fits as ls_fit_solve() does, but gives outliers less weight (Huber) if there are at least 3 more rows than terms. */
 bool ls_fit_solve_robust(const ls_fit *fit, unsigned terms, double *coefficient);

@@ -10,7 +10,7 @@
 typedef struct metric_name {
     const char *name;
     ls_times_metric metric;
-    double seconds; /* of one */
+    double seconds; /* seconds of one unit, for times of a step; else unused */
     const char *unit;
 } metric_name;
 
@@ -36,6 +36,7 @@ typedef struct table {
     const metric_name *metric;
 } table;
 
+/* Finds the columns of chips and times, the first of each list that the file has. */
 static ls_status find_columns(table *t) {
     for (int i = 0; i < CHIP_NAMES && !t->chips; i++)
         if (ls_csv_has(&t->csv, chip_names[i])) t->chips = chip_names[i];
@@ -61,6 +62,8 @@ static ls_status whole(const table *t, size_t row, const char *column, long long
     return LS_OK;
 }
 
+/* Reads dp, tp, pp and batch sizes of a row, and completes and checks them; a row without dp, tp and pp has
+ * no layout. */
 static ls_status read_layout(const table *t, size_t i, ls_times_row *row) {
     long long dp, tp, pp, micro, batch;
     bool has_batch = ls_csv_has(&t->csv, "global_batch");
@@ -87,6 +90,7 @@ static ls_status read_layout(const table *t, size_t i, ls_times_row *row) {
     return LS_OK;
 }
 
+/* Sets row->label, adding the label to out->label if it is new; a third one is LS_ERR_INPUT. */
 static ls_status read_label(const table *t, size_t i, ls_times *out, ls_times_row *row) {
     const char *text = ls_csv_field(&t->csv, i, "label");
     if (!ls_csv_has(&t->csv, "label")) return LS_OK;
@@ -99,6 +103,7 @@ static ls_status read_label(const table *t, size_t i, ls_times *out, ls_times_ro
     return LS_OK;
 }
 
+/* Appends a row, with its measured value not yet converted. */
 static ls_status read_row(const table *t, size_t i, ls_times *out) {
     const char *text = ls_csv_field(&t->csv, i, t->metric->name);
     char *end;
@@ -130,7 +135,8 @@ static void add_base(ls_times *times) {
     times->row[times->count++] = one;
 }
 
-/* Converts measured values to times of a step. `unit`: seconds of one unit. */
+/* Converts measured values to comparable times, row->time, and sets has_layout and has_batch. `unit`: seconds of
+ * one unit. */
 static void convert_to_steps(ls_times *times, double unit) {
     times->has_layout = times->has_batch = true;
     for (int i = 0; i < times->count; i++) {

@@ -44,6 +44,7 @@ static double log_2(double n) {
     return whole + n - 1;
 }
 
+/* Returns the micro-batches of a replica; 0 if the row lacks what they follow from. */
 static int micros_of(const ls_times_row *row) {
     if (!row->dp || !row->micro || !row->batch) return 0;
     size_t whole = (size_t)row->dp * row->micro;
@@ -59,6 +60,7 @@ static void add_of_layout(const ls_times_row *row, double *bubble, double *imbal
     *bubble = (1 + *imbalance) * (row->pp - 1) / m;
 }
 
+/* Writes x[LS_TERMS] by the formulas at the top; `work` is relative to the first row, `node` is in chips. */
 static void fill_terms(const ls_times_row *row, double work, int node, double bubble, double imbalance, double *x) {
     double n = row->chips, D = row->dp ? row->dp : n, split = row->dp ? (double)row->tp * row->pp : 1;
     double nodes = (double)((row->chips + node - 1) / node);
@@ -78,6 +80,7 @@ static double relative_work(const ls_times *times, const ls_times_row *row) {
     return times->has_batch ? (double)row->batch / (double)times->row[0].batch : 1;
 }
 
+/* Clears the basis and sets its measured times; every row counts. */
 static void begin_basis(const ls_times *times, ls_times_basis *out) {
     memset(out, 0, sizeof *out);
     out->fit.rows = times->count;
@@ -88,7 +91,7 @@ static void begin_basis(const ls_times *times, ls_times_basis *out) {
     }
 }
 
-/* Terms that any row has, and that are not the same as one before them. */
+/* Returns the bits of the terms that some row has, and that the rows can tell from the others. */
 static unsigned terms_of(const ls_times *times, const ls_times_basis *basis) {
     unsigned out = 1u << LS_TERM_COMPUTE | 1u << LS_TERM_RING | 1u << LS_TERM_LATENCY | 1u << LS_TERM_SERIAL;
     bool in_one = false, in_more = false, tp = false, bubble = false;

@@ -29,9 +29,10 @@ typedef struct ls_times_row {
     int chips, dp, tp, pp; /* 0: not given */
     size_t micro, batch;   /* sequences; 0: not given */
     double measured;       /* the value in the file */
-    double time;           /* time of a step, converted from it, in ls_times.unit */
-    int label;             /* index into ls_times.label: 0 before, 1 after a change */
-    bool implied;          /* not in the file: the one chip to which speed-ups are relative */
+    double time;  /* of a step: seconds; with hours or days in ls_times.unit and for the same work per row; with
+                     throughput and speedup the inverse, in arbitrary units */
+    int label;    /* index into ls_times.label: 0 before, 1 after a change */
+    bool implied; /* not in the file: the one chip to which speed-ups are relative */
 } ls_times_row;
 
 typedef struct ls_times {
@@ -76,9 +77,11 @@ typedef enum ls_loss {
     LS_LOSSES
 } ls_loss;
 
-/* Return names for messages, and the loss that a term belongs to. */
+/* Returns a name for messages. */
 const char *ls_times_term_name(ls_times_term term);
+/* Returns a name for messages. */
 const char *ls_loss_name(ls_loss loss);
+/* Returns the loss that a term belongs to. */
 ls_loss ls_times_term_loss(ls_times_term term);
 
 /* The model and cluster for the planner's predictions of rows. */
@@ -98,7 +101,8 @@ typedef struct ls_times_basis {
     bool predicted;                    /* made by ls_times_basis_predict() */
 } ls_times_basis;
 
-/* Computes the terms by the formulas of terms.c. `node` is the number of chips of a node; 0: 8. */
+/* Computes the terms by the formulas of terms.c. `node` is the number of chips of a node; 0: 8. *out borrows
+ * nothing. */
 void ls_times_basis_make(const ls_times *times, int node, ls_times_basis *out);
 /* Predicts a row by the planner. LS_ERR_INPUT if its layout is not possible or it has no global batch. */
 ls_status ls_times_predict_row(const ls_times_row *row, const ls_times_model *model, ls_prediction *out);
@@ -106,7 +110,7 @@ ls_status ls_times_predict_row(const ls_times_row *row, const ls_times_model *mo
  * LS_ERR_INPUT if a row cannot be predicted, or if times are not seconds per step. */
 ls_status ls_times_basis_predict(const ls_times *times, const ls_times_model *model, ls_times_basis *out);
 /* Returns the time, by the fitted coefficients, of row `like` with more or fewer replicas, on `chips` chips. Returns 0
- * if there is no such layout, or if the basis is predicted. */
+ * if there is no such layout, or if the basis comes from ls_times_basis_predict(). */
 double ls_times_elsewhere(const ls_times *times, const ls_times_basis *basis, const double *coefficient, int like,
                           int chips);
 /* Divides the time of a row among the losses, out[LS_LOSSES], in the unit of the table; they add up to the time. */
@@ -115,12 +119,12 @@ void ls_times_losses(const ls_times_basis *basis, const double *coefficient, int
 /* ---- explanations ------------------------------------------------------------------------------------------------ */
 
 typedef struct ls_times_explanation {
-    unsigned terms;
+    unsigned terms; /* bits of its terms */
     double coefficient[LS_FIT_TERMS_MAX];
     double error;            /* root mean square of the relative errors */
     double score;            /* Akaike's: squared errors in units of the scatter, plus 2 per term; lower is better */
     double share[LS_LOSSES]; /* of the time of the largest row */
-    double twice, half;      /* time with twice and with half the chips of the largest row */
+    double twice, half; /* time with twice and with half the chips of the largest row; 0: not possible, not known */
 } ls_times_explanation;
 
 enum { LS_EXPLANATIONS_MAX = 16 };
@@ -129,7 +133,7 @@ typedef struct ls_times_answer {
     int largest;          /* the row with most chips, to which shares refer */
     double scatter;       /* relative standard deviation of a measured time */
     bool scatter_assumed; /* there were too few rows to estimate it */
-    int count;            /* explanations, the best first */
+    int count;            /* of explanations kept, the best first; ranges and `decided` are over all good ones */
     ls_times_explanation explanation[LS_EXPLANATIONS_MAX];
     double low[LS_LOSSES], high[LS_LOSSES]; /* range of each share over all explanations and their errors */
     ls_loss worst;                          /* the largest loss of the best explanation */
@@ -154,6 +158,7 @@ typedef enum ls_times_thing {
     LS_THINGS
 } ls_times_thing;
 
+/* Returns a name for messages. */
 const char *ls_times_thing_name(ls_times_thing thing);
 
 typedef struct ls_times_deviation {
@@ -162,7 +167,7 @@ typedef struct ls_times_deviation {
                       share of computing that each doubling of the chips adds */
     double error;  /* root mean square of the relative errors that remain */
     double share;  /* change against the prediction, as a share of the largest row's time; negative: faster */
-    bool tested;
+    bool tested;   /* the rows can show it */
     const char *why_not; /* if not tested: which rows are missing */
 } ls_times_deviation;
 
@@ -172,14 +177,15 @@ typedef struct ls_times_deviations {
     bool decided;                        /* the second leaves a clearly larger error than the first */
 } ls_times_deviations;
 
-/* Fits each thing alone, with everything else as predicted. With two labels only rows after the change count. */
+/* Fits each thing alone, with everything else as predicted. With two labels only rows after the change count. Times
+ * must be seconds per step, which the caller has checked (ls_times_basis_predict() does). Not reentrant. */
 ls_status ls_times_deviate(const ls_times *times, const ls_times_model *model, ls_times_deviations *out);
 
 /* Two labels: the one term whose change turns the times before into the times after. */
 typedef struct ls_times_move {
-    int term; /* −1: none; the difference of the layouts explains the times */
-    double error, score;
-    double change;        /* of the time of the largest row after, in the unit of the table */
+    int term;             /* −1: none; the difference of the layouts explains the times */
+    double error, score;  /* as in ls_times_explanation */
+    double change;        /* of the largest row's time (after), as ls_times_row.time */
     double before, after; /* coefficients of the term */
 } ls_times_move;
 
@@ -191,7 +197,7 @@ typedef struct ls_times_comparison {
     int largest;                      /* the row after with most chips */
 } ls_times_comparison;
 
-/* Finds the term that changed. LS_ERR_INPUT unless there are two labels, each with at least two sizes. */
+/* Finds the term that changed. LS_ERR_INPUT unless there are two labels with enough sizes for a fit. */
 ls_status ls_times_compare(const ls_times *times, const ls_times_basis *basis, ls_times_comparison *out);
 
 #endif
