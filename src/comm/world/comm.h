@@ -1,7 +1,8 @@
-/* comm.h: the structs of communicators and requests, and how they work.
+/* comm.h: the structs of communicators and requests, and how they work; internal to src/comm.
  *
- * A communicator is owned by the caller of ls_comm_split(), or by the world. Each member has its own; the worker's main
- * thread alone uses it. Members on one machine share a control block:
+ * A communicator is a set of workers that call collectives together, as in MPI; a request is one collective or message
+ * in flight. A communicator is owned by the caller of ls_comm_split(), or by the world. Each member has its own struct;
+ * the worker's main thread alone uses it. Members on one machine share a control block, in the memory that they share:
  *
  *     | completed[L] | channels[L][L] | slots[LS_SLOTS][L] | small[LS_SLOTS][L] |
  *
@@ -30,10 +31,10 @@
 enum { LS_SLOTS = 16, LS_STAGE_BITS = 20, LS_SMALL_BYTES = 8192 };
 
 typedef struct ls_slot {
-    _Alignas(128) _Atomic uint64_t stage;
-    uint64_t fingerprint;         /* of the collective and its sizes: all members must agree */
-    _Atomic uint64_t ready_ns[2]; /* when this member reached stage 1, and the last stage */
-    uint64_t out;                 /* its output and its inputs, as offsets in the segment */
+    _Alignas(128) _Atomic uint64_t stage; /* number of the collective, shifted, + the stage this member has reached */
+    uint64_t fingerprint;                 /* of the collective and its sizes: all members must agree */
+    _Atomic uint64_t ready_ns[2];         /* when this member reached stage 1, and the last stage */
+    uint64_t out;                         /* its output and its inputs, as offsets in the segment */
     uint64_t parts[LS_TREE_COVER_MAX];
 } ls_slot;
 
@@ -57,13 +58,13 @@ struct ls_comm {
     int *machine_ranks;    /* ranks, machine by machine, ascending */
     int local, local_size; /* this member's number among the local members, and their number */
 
-    void *control; /* NULL where local_size is 1 */
-    bool owns_control;
+    void *control;              /* NULL where local_size is 1 */
+    bool owns_control;          /* this member allocated the block and frees it */
     ls_worker_record **records; /* by local number */
     ls_completed *completed;
     _Atomic uint64_t *channels; /* [from][to]: offset of the sender's channel, 0 until its first message */
-    ls_slot *slots;
-    char *small;
+    ls_slot *slots;             /* [LS_SLOTS][local_size]: ls_comm_slot() */
+    char *small;                /* memory for small data, one stretch for each slot: ls_comm_small() */
 
     uint64_t issued;          /* collectives that this member started */
     uint64_t done_upto;       /* this member has completed all collectives up to this number */
@@ -108,12 +109,12 @@ typedef struct ls_staging {
 
 struct ls_request {
     ls_comm *comm;
-    ls_traffic_kind kind; /* LS_TRAFFIC_KINDS: internal, neither counted nor traced */
-    ls_status (*step)(ls_request *request);
-    ls_request *next;
-    uint64_t number; /* of the collective; 0 for messages */
+    ls_traffic_kind kind;                   /* LS_TRAFFIC_KINDS: internal, neither counted nor traced */
+    ls_status (*step)(ls_request *request); /* runs the phase below: LS_OK, LS_REQUEST_WAITS (request.h), or an error */
+    ls_request *next;                       /* in the list of requests in flight, or of spare ones */
+    uint64_t number;                        /* of the collective; 0 for messages */
     bool done;
-    int phase;
+    int phase;           /* what `step` does next; each collective has its own list of phases, from 0 */
     int blocked_on;      /* rank of the member it waits for; −1: none known */
     uint64_t arrives_ns; /* over a slow link: when the data arrives; 0: not in flight */
     uint64_t ready_ns;   /* when the last of the other members started it; 0: not known */
@@ -124,7 +125,7 @@ struct ls_request {
     const void *in;
     void *out;
     size_t bytes; /* of a buffer; for a sum: elements */
-    int peer;     /* root or partner */
+    int peer;     /* rank of the root or of the partner */
     int tag;
     ls_dtype dtype;
     struct ls_reduce_plan *plan;
@@ -147,7 +148,7 @@ struct ls_request {
     void *staging[LS_TREE_COVER_MAX + 1]; /* the `staged` copies in the segment */
 };
 
-/* Returns the rank of a local member. */
+/* Returns the rank in the communicator of local member number `local`. */
 static inline int ls_comm_local_rank(const ls_comm *comm, int local) {
     return comm->machine_ranks[comm->machine_first[comm->machine] + local];
 }
@@ -160,16 +161,17 @@ static inline int ls_comm_agent(const ls_comm *comm, int machine, int rank) {
     int members = ls_comm_machine_size(comm, machine);
     return comm->machine_ranks[comm->machine_first[machine] + rank % members];
 }
-/* Return a local member's entry in the slot of a collective, and its LS_SMALL_BYTES of memory for small data. Only for
- * communicators with a control block. */
+/* Returns a local member's entry in the slot of a collective. Only for communicators with a control block. */
 static inline ls_slot *ls_comm_slot(const ls_comm *comm, const ls_request *r, int local) {
     return &comm->slots[(size_t)(r->number % LS_SLOTS) * (size_t)comm->local_size + (size_t)local];
 }
+/* Returns a local member's LS_SMALL_BYTES of shared memory for small data of this collective. Likewise only with a control block. */
 static inline char *ls_comm_small(const ls_comm *comm, const ls_request *r, int local) {
     return comm->small + ((size_t)(r->number % LS_SLOTS) * (size_t)comm->local_size + (size_t)local) * LS_SMALL_BYTES;
 }
 
-/* Returns a buffer's offset in the segment, to be written into a slot; 0 for memory outside (an empty buffer). */
+/* Returns a buffer's offset in the shared segment, to be written into a slot; 0 for memory outside, as of an empty
+ * buffer. */
 static inline uint64_t ls_comm_offset(const ls_comm *comm, const void *memory) {
     const ls_segment *segment = &comm->world->segment;
     return ls_segment_holds(segment, memory) ? ls_segment_offset(segment, memory) : 0;

@@ -27,6 +27,8 @@ static const unit units[] = {
 
 static const double latency_max_s = 10, rate_min = 125, rate_max = 1e12;
 
+/* Parses one value with its unit into *latency_s or *bytes_per_s, whichever the unit says; each is −1 until given.
+ * LS_ERR_INPUT: no number, unknown unit, given twice, or out of range. */
 static ls_status read_piece(const char *piece, double *latency_s, double *bytes_per_s) {
     size_t digits = strspn(piece, "0123456789.");
     char number[PIECE_MAX];
@@ -92,6 +94,8 @@ ls_status ls_wire_open(ls_world *world, const ls_workers_options *options) {
 
 static uint64_t later_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
+/* Books `bytes` on a link from start_ns on, behind its earlier transfers. Returns when the last byte has passed, which
+ * is also when the link is free again. */
 static uint64_t occupy_link(uint64_t *free_ns, uint64_t start_ns, double bytes, double ns_per_byte) {
     *free_ns = later_of(*free_ns, start_ns) + (uint64_t)(bytes * ns_per_byte);
     return *free_ns;
@@ -112,6 +116,8 @@ static void meter_transfer(ls_wire *wire, const ls_request *r, uint64_t start_ns
     wire->counted_ns = r->arrives_ns;
 }
 
+/* Sets the request's arrival to one latency after `passed_ns`, when both links have carried the bytes; publishes and
+ * meters it. */
 static void book_transfer(ls_request *r, uint64_t start_ns, uint64_t passed_ns) {
     ls_world *world = r->comm->world;
     r->arrives_ns = passed_ns + world->wire.latency_ns;
@@ -121,6 +127,8 @@ static void book_transfer(ls_request *r, uint64_t start_ns, uint64_t passed_ns) 
     announce_transfer(world, r->arrives_ns);
 }
 
+/* Returns whether the booked transfer has arrived, and then forgets the booking; before, makes the next sleep end at
+ * its arrival. */
 static bool has_arrived(ls_request *r) {
     ls_world *world = r->comm->world;
     if (ls_clock_ns() >= r->arrives_ns) {
