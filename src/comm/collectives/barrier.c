@@ -9,6 +9,8 @@
 
 enum { ENTER, LOCAL, ROUND, ROUND_WAIT, RELEASE };
 
+/* Runs the phase that r->phase names and sets the next; LS_REQUEST_WAITS: to be called again. r->window counts the
+ * rounds. */
 static ls_status step_barrier(ls_request *r) {
     ls_comm *comm = r->comm;
     int machines = comm->machines;

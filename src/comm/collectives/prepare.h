@@ -1,18 +1,24 @@
 /* prepare.h: the arguments of collectives, checked and written into requests, for host memory and device memory alike.
- */
+ * The collectives' own start functions and the movers of device memory (move.h) call it. A request is one collective or
+ * message in flight (world/comm.h); `step` advances it, and differs between host memory and each mover. The request
+ * borrows the buffers until it ends; lists (bytes, parts, shards, runs) are copied. */
 #ifndef LS_COMM_COLLECTIVES_PREPARE_H
 #define LS_COMM_COLLECTIVES_PREPARE_H
 
 #include "comm/world/wait.h"
 
-/* Make a request with all its arguments, fingerprint and traffic, which runs `step`, without launching it: the caller
- * passes it to ls_request_launch() or ls_request_drop(). LS_ERR_INPUT: an argument is wrong; *out is then NULL. */
+/* Makes a request with all its arguments, traffic and fingerprint (by which members notice different calls), without
+ * launching it: the caller passes it to ls_request_launch() or ls_request_drop(). After an error *out is NULL;
+ * LS_ERR_INPUT: an argument is wrong. Arguments as in lockstep.h. */
 ls_status ls_all_gather_prepare(ls_comm *comm, const void *in, void *out_buffer, const size_t *bytes,
                                 ls_status (*step)(ls_request *), ls_request **out);
+/* The same for a send or a receive (`kind`); the caller sets r->in or r->out afterwards. */
 ls_status ls_message_prepare(ls_comm *comm, ls_traffic_kind kind, int peer, int tag, size_t bytes,
                              ls_status (*step)(ls_request *), ls_request **out);
+/* The same for an all-reduce; its shards, which members sum, end at whole cache lines. */
 ls_status ls_all_reduce_prepare(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
                                 void *out_buffer, size_t elems, ls_status (*step)(ls_request *), ls_request **out);
+/* The same for a reduce-scatter; `shards` NULL: those of ls_shard_bounds(). */
 ls_status ls_reduce_scatter_prepare(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
                                     void *out_buffer, const size_t *shards, size_t elems,
                                     ls_status (*step)(ls_request *), ls_request **out);

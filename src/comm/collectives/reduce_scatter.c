@@ -7,8 +7,11 @@
 
 enum { EXPOSE, LOCAL, EXCHANGE, SUM, LEAVE };
 
+/* Returns the bytes on slow links: each member reads its shard of all parts. */
 static ls_wire_load scatter_load(const ls_request *r) { return ls_reduce_load(r, false); }
 
+/* Runs the phase that r->phase names and sets the next; LS_REQUEST_WAITS: to be called again. EXCHANGE and SUM are
+ * repeated for each window. */
 static ls_status step_reduce_scatter(ls_request *r) {
     switch (r->phase) {
     case EXPOSE:
@@ -43,6 +46,7 @@ static ls_status step_reduce_scatter(ls_request *r) {
     return LS_OK;
 }
 
+/* Returns LS_ERR_INPUT unless the bounds ascend from 0 to `elems`; NULL is valid. */
 static ls_status check_shards(const size_t *shards, int size, size_t elems) {
     if (!shards) return LS_OK;
     bool good = shards[0] == 0 && shards[size] == elems;

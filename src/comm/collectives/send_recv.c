@@ -84,6 +84,7 @@ void ls_mail_close(ls_comm *comm) {
     comm->mail = NULL;
 }
 
+/* Returns the local number of a rank on this machine. */
 static int local_number(const ls_comm *comm, int rank) {
     int l = 0;
     while (ls_comm_local_rank(comm, l) != rank) l++;
@@ -92,6 +93,7 @@ static int local_number(const ls_comm *comm, int rank) {
 
 /* ---- sending ----------------------------------------------------------------------------------------------------- */
 
+/* Creates this member's ring to local member `to` on the first message, and publishes its offset. */
 static ls_status open_channel(ls_comm *comm, int to) {
     if (comm->mail->out[to]) return LS_OK;
     void *block;
@@ -117,7 +119,7 @@ static ls_status take_record(ls_comm *comm, record **out) {
     return LS_OK;
 }
 
-/* Keeps a record for the sender's next messages. */
+/* Keeps a record for the sender's next messages; the receiver may not have read it yet. */
 static ls_status keep_record(ls_comm *comm, record *message) {
     ls_mail *mail = comm->mail;
     record **sent = ls_list_grow(mail->sent, mail->n_sent, &mail->sent_capacity, sizeof *sent);
@@ -127,11 +129,13 @@ static ls_status keep_record(ls_comm *comm, record *message) {
     return LS_OK;
 }
 
+/* Returns whether the ring has a free place, and in *tail the number of messages pushed so far. */
 static bool has_room(const channel *c, uint64_t *tail) {
     *tail = atomic_load_explicit(&c->tail, memory_order_relaxed);
     return *tail - atomic_load_explicit(&c->head, memory_order_acquire) < RING;
 }
 
+/* Takes a record and fills in all but its data. */
 static ls_status make_record(ls_request *r, record **out) {
     LS_TRY(take_record(r->comm, out));
     record *message = *out;
@@ -142,6 +146,7 @@ static ls_status make_record(ls_request *r, record **out) {
     return LS_OK;
 }
 
+/* Pushes the record onto the ring and wakes the receiver. */
 static void push_record(ls_request *r, int to, uint64_t tail, record *message) {
     ls_comm *comm = r->comm;
     channel *c = comm->mail->out[to];
@@ -152,6 +157,8 @@ static void push_record(ls_request *r, int to, uint64_t tail, record *message) {
     ls_comm_ring_member(comm, to);
 }
 
+/* Copies a small message into a record, or makes a large one readable, and pushes it. *posted false: the ring is
+ * full. */
 static ls_status post_message(ls_request *r, int to, bool *posted) {
     ls_comm *comm = r->comm;
     uint64_t tail;
@@ -183,6 +190,8 @@ static bool is_oldest(const ls_request *r, bool same_tag) {
     return true;
 }
 
+/* Advances a send: LS_REQUEST_WAITS until the ring has room and, for large messages, until the receiver has copied
+ * them. A send to this worker itself waits in a list, and its receive completes it. */
 static ls_status step_send(ls_request *r) {
     ls_comm *comm = r->comm;
     if (r->phase == BEGIN && comm->machine_of[r->peer] != comm->machine) {
@@ -247,6 +256,7 @@ static ls_status list_arrivals(ls_comm *comm, int from) {
     return LS_OK;
 }
 
+/* Returns LS_ERR_INPUT, which names both workers, if the message has another size than the receive expects. */
 static ls_status check_size(const ls_request *r, uint64_t bytes) {
     if (bytes == r->bytes) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "worker %d received %llu bytes with tag %d from worker %d but expected %zu bytes",
@@ -264,6 +274,7 @@ static void release_message(ls_comm *comm, int from, listed **at) {
     ls_comm_ring_member(comm, from);
 }
 
+/* Copies the oldest message of local member `from` with the request's tag; LS_REQUEST_WAITS: none has come. */
 static ls_status receive_local(ls_request *r, int from) {
     ls_comm *comm = r->comm;
     LS_TRY(list_arrivals(comm, from));
@@ -285,6 +296,7 @@ static ls_status receive_local(ls_request *r, int from) {
     return LS_REQUEST_WAITS;
 }
 
+/* The same for a message of this worker to itself; also completes the send. */
 static ls_status receive_from_self(ls_request *r) {
     for (ls_request **at = &r->comm->mail->to_self; *at; at = (ls_request **)&(*at)->message) {
         ls_request *send = *at;
@@ -299,6 +311,7 @@ static ls_status receive_from_self(ls_request *r) {
     return LS_REQUEST_WAITS;
 }
 
+/* Advances a receive from another machine, from this worker itself, or from a local member. */
 static ls_status step_recv(ls_request *r) {
     ls_comm *comm = r->comm;
     r->blocked_on = r->peer;
@@ -360,6 +373,7 @@ ls_status ls_mail_take_note(ls_request *r, ls_status (*read)(ls_request *r, ls_m
 
 /* ---- the calls --------------------------------------------------------------------------------------------------- */
 
+/* Returns LS_ERR_INPUT if rank or tag is out of range; `what` begins the message, as in "send to". */
 static ls_status check_partner(const ls_comm *comm, const char *what, int partner, int tag) {
     if (partner < 0 || partner >= comm->size)
         return ls_fail(LS_ERR_INPUT, "%s rank %d: the communicator has ranks 0 to %d", what, partner, comm->size - 1);

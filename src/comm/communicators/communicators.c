@@ -1,4 +1,4 @@
-/* comm.c: makes, splits and destroys communicators. */
+/* communicators.c: makes, splits and destroys communicators. */
 #include "comm/communicators/communicators.h"
 
 #include "comm/collectives/mail.h"
@@ -19,6 +19,8 @@ void ls_comm_traffic(const ls_comm *comm, ls_traffic_kind kind, ls_traffic *out)
 
 /* ---- the control block ------------------------------------------------------------------------------------------- */
 
+/* Returns the offset of the channels in the control block of n local members; the next two: of slots and of small
+ * data. */
 static size_t channels_at(int n) { return sizeof(ls_completed) * (size_t)n; }
 static size_t slots_at(int n) {
     return (channels_at(n) + sizeof(uint64_t) * (size_t)n * (size_t)n + 4095) / 4096 * 4096;
@@ -29,6 +31,7 @@ size_t ls_comm_control_bytes(int local_size) {
     return small_at(local_size) + (size_t)LS_SMALL_BYTES * LS_SLOTS * (size_t)local_size;
 }
 
+/* Points the communicator at its parts of a control block. */
 static void attach_control(ls_comm *comm, void *control) {
     char *at = control;
     int n = comm->local_size;
@@ -62,6 +65,7 @@ static void find_machines(ls_comm *comm, int *head) {
     while (ls_comm_local_rank(comm, comm->local) != comm->rank) comm->local++;
 }
 
+/* Makes the struct of a communicator of these world ranks, in order, without control block, mail or transport. */
 static ls_status make_comm(ls_world *world, const int *members, int size, ls_comm **out) {
     *out = NULL;
     ls_comm *comm = calloc(1, sizeof *comm);
@@ -110,6 +114,7 @@ out:
     return status;
 }
 
+/* What each member tells the others while the parent is split; gathered twice or three times. */
 typedef struct seat {
     int color, key;
     bool links;       /* its device has links */
@@ -132,17 +137,20 @@ static int choose_members(const ls_comm *parent, const seat *seats, int *members
     return n;
 }
 
+/* Gathers all members' seats. `sizes` is space for parent->size numbers. */
 static ls_status gather_seats(ls_comm *parent, seat mine, seat *seats, size_t *sizes) {
     for (int r = 0; r < parent->size; r++) sizes[r] = sizeof(seat);
     return ls_comm_all_gather(parent, &mine, seats, sizes);
 }
 
+/* Returns whether links between machines are to be opened: the parent spans several, and all devices have links. */
 static bool all_link(const ls_comm *parent, const seat *seats) {
     for (int r = 0; r < parent->size; r++)
         if (!seats[r].links) return false;
     return parent->machines > 1;
 }
 
+/* Returns whether all members' seats say `shares`. */
 static bool all_share(const ls_comm *parent, const seat *seats) {
     for (int r = 0; r < parent->size; r++)
         if (!seats[r].shares) return false;
@@ -217,6 +225,8 @@ void ls_comm_close(ls_comm *comm) {
     free(comm);
 }
 
+/* Waits until all local members have completed all collectives: the step of the last, internal request of a
+ * communicator, by the member that frees the control block. */
 static ls_status wait_for_leavers(ls_request *r) {
     ls_comm *comm = r->comm;
     for (int l = 0; l < comm->local_size; l++) {

@@ -8,6 +8,7 @@
 /* The first that reaches a move performs it; the last reaches all. */
 static const ls_mover *const movers[] = {&ls_mover_host, &ls_mover_peers, &ls_mover_links, &ls_mover_staged};
 
+/* Starts the move by the first mover that reaches it. */
 static ls_status start_move(const ls_move *move, ls_request **out) {
     const ls_mover *const *mover = movers;
     while (!(*mover)->reaches(move)) mover++;
