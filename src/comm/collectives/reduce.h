@@ -6,9 +6,8 @@
  *
  * Member d owns shard d. It reads the parts of its own machine in shared memory. On every other machine, d's agent
  * (the member that sends for that machine) first adds up that machine's largest subtrees for shard d and sends only
- * those; d adds all of them in the order of
- * the tree. So each element crosses the network once for each subtree of a machine, which is once if the runs of a
- * machine are aligned.
+ * those; d adds all of them in the order of the tree. So each element crosses the network once for each subtree of a
+ * machine, which is once if the runs of a machine are aligned.
  *
  *     8 groups on 5 workers; machine A: ranks 0 1 2 (runs 0-1, 2, 3), machine B: ranks 3 4 (runs 4-5, 6-7).
  *     Shard 0, owned by rank 0: rank 3 (0's agent on B) adds its own 4-5 and rank 4's 6-7 to the subtree 4-7 and sends
