@@ -110,10 +110,11 @@ ls_status ls_layout_check(const ls_layout *layout, const ls_layout_task *task);
 typedef struct ls_place_in_layout {
     int dp, tp, pp;
 } ls_place_in_layout;
-/* Returns the place of a rank, and the rank of a place. */
+/* Returns the place of a rank in the mesh. */
 static inline ls_place_in_layout ls_layout_place(const ls_layout *layout, int rank) {
     return (ls_place_in_layout){rank / layout->tp % layout->dp, rank % layout->tp, rank / (layout->tp * layout->dp)};
 }
+/* Returns the rank of a place in the mesh. */
 static inline int ls_layout_rank(const ls_layout *layout, ls_place_in_layout place) {
     return place.tp + layout->tp * (place.dp + layout->dp * place.pp);
 }

@@ -30,19 +30,21 @@ static ls_status forward_chunks(ls_partition *partition, const ls_partition_feed
     return LS_OK;
 }
 
+/* Switches dropout and gradients off for the blocks. */
 static void no_training(ls_partition *partition) {
     partition->nn.nsteps = 0;
     partition->nn.dropout.p = 0;
     partition->nn.infers = true;
 }
 
+/* Returns whether this worker's stage has the head of the model. */
 static bool has_head(const ls_partition *partition) {
     return partition->stage.chunks[partition->stage.nchunks - 1].has_head;
 }
 
 /* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
-/* Replicas take micro-batches in turn; each gets the same number, because they gather weights together. */
+/* Lets replicas take micro-batches in turn; each gets the same number, because they gather weights together. */
 ls_status ls_partition_evaluate(ls_partition *partition, size_t count, size_t T, const ls_partition_feed *feed,
                                 ls_loss_sum *loss, int64_t *right) {
     const ls_partition_setup *setup = &partition->setup;
@@ -126,6 +128,7 @@ static ls_status extend_piece(ls_partition *partition, size_t first, size_t rows
     return forward_chunks(partition, NULL, 0, 1, false);
 }
 
+/* Extends with cached keys, in pieces that fit into the activations, and shares the logits of the last row. */
 static ls_status extend(ls_partition *partition, size_t first, size_t rows, const int32_t *ids, float *logits) {
     size_t most =
         partition->micro * (partition->setup.T / (size_t)(partition->nn.sequence_parallel ? partition->nn.tp_size : 1));
