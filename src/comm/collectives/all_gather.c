@@ -161,6 +161,7 @@ ls_status ls_all_gather_prepare(ls_comm *comm, const void *in, void *out_buffer,
     return LS_OK;
 }
 
+/* Starts an all-gather (ls_comm_all_gather()); ls_request_wait() ends it, and the buffers belong to it until then. */
 ls_status ls_comm_all_gather_start(ls_comm *comm, const void *in, void *out_buffer, const size_t *bytes,
                                    ls_request **out) {
     LS_TRY(ls_all_gather_prepare(comm, in, out_buffer, bytes, step_all_gather, out));

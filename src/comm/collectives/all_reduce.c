@@ -249,6 +249,8 @@ ls_status ls_all_reduce_prepare(ls_comm *comm, const ls_runs *runs, ls_dtype dty
     return LS_OK;
 }
 
+/* Starts an ordered all-reduce (ls_comm_all_reduce()); ls_request_wait() ends it, and the buffers belong to it until
+ * then. */
 ls_status ls_comm_all_reduce_start(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
                                    void *out_buffer, size_t elems, ls_request **out) {
     LS_TRY(ls_all_reduce_prepare(comm, runs, dtype, parts, out_buffer, elems, step_all_reduce, out));

@@ -90,6 +90,7 @@ static ls_status step_all_to_all(ls_request *r) {
     return LS_OK;
 }
 
+/* Starts an all-to-all (ls_comm_all_to_all()); ls_request_wait() ends it, and the buffers belong to it until then. */
 ls_status ls_comm_all_to_all_start(ls_comm *comm, const void *in, void *out_buffer, size_t bytes, ls_request **out) {
     ls_request *r;
     *out = NULL;

@@ -48,6 +48,7 @@ static ls_status step_barrier(ls_request *r) {
     return LS_OK;
 }
 
+/* Starts a barrier; ls_request_wait() returns once all members have started it. */
 ls_status ls_comm_barrier_start(ls_comm *comm, ls_request **out) {
     ls_request *r;
     *out = NULL;
@@ -56,6 +57,7 @@ ls_status ls_comm_barrier_start(ls_comm *comm, ls_request **out) {
     return ls_request_launch(r, out);
 }
 
+/* Returns once all members of the communicator have called it. */
 ls_status ls_comm_barrier(ls_comm *comm) {
     ls_request *r;
     LS_TRY(ls_comm_barrier_start(comm, &r));

@@ -102,6 +102,7 @@ static ls_status step_broadcast(ls_request *r) {
     return LS_OK;
 }
 
+/* Starts a broadcast of the root's buffer to all members; ls_request_wait() ends it. LS_ERR_INPUT: no such root. */
 ls_status ls_comm_broadcast_start(ls_comm *comm, int root, void *buffer, size_t bytes, ls_request **out) {
     ls_request *r;
     *out = NULL;
@@ -117,6 +118,7 @@ ls_status ls_comm_broadcast_start(ls_comm *comm, int root, void *buffer, size_t 
     return ls_request_launch(r, out);
 }
 
+/* Copies `bytes` bytes of the root's buffer to the buffers of all members. */
 ls_status ls_comm_broadcast(ls_comm *comm, int root, void *buffer, size_t bytes) {
     ls_request *r;
     LS_TRY(ls_comm_broadcast_start(comm, root, buffer, bytes, &r));

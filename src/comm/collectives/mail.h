@@ -18,15 +18,15 @@ typedef struct ls_mail_note {
     uint64_t place, ready, done;
 } ls_mail_note;
 
-/* Sends a note to request->peer. Like the two functions below it returns LS_REQUEST_WAITS if it cannot continue yet,
- * and is then called again. */
+/* Sends a note to request->peer. LS_REQUEST_WAITS: the ring is full, or an older send of this worker has not started;
+ * to be called again. */
 ls_status ls_mail_post_note(ls_request *r, const ls_mail_note *note);
-/* Waits, after ls_mail_post_note(), until the receiver has taken the note, and fills in *note, with the receiver's
- * `done`. */
+/* Fills in *note, with the receiver's `done`, once the receiver has taken the note that ls_mail_post_note() sent;
+ * LS_REQUEST_WAITS before. */
 ls_status ls_mail_await_note(ls_request *r, ls_mail_note *note);
 /* Takes the oldest note of request->peer with the request's tag: its callback `read` reads the note and writes `done`
- * into it. If `read` returns LS_REQUEST_WAITS, the note stays and `read` is called again later. LS_ERR_INPUT: sender
- * and receiver expect different sizes. */
+ * into it. LS_REQUEST_WAITS: no note has come, or `read` returned that; then the note stays and `read` is called again
+ * later. LS_ERR_INPUT: sender and receiver expect different sizes. */
 ls_status ls_mail_take_note(ls_request *r, ls_status (*read)(ls_request *r, ls_mail_note *note));
 
 #endif

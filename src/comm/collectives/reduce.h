@@ -29,7 +29,7 @@ ls_status ls_reduce_prepare(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, 
 static inline ls_dtype ls_reduce_dtype(ls_dtype dtype, ls_tree_node node) {
     return dtype == LS_BF16 && node.count > 1 ? LS_F32 : dtype;
 }
-/* The same for the sum of a request. */
+/* Returns the type of a subtree in the request's sum: fp32 for several groups of bf16, else the sum's own. */
 static inline ls_dtype ls_reduce_node_dtype(const ls_request *r, ls_tree_node node) {
     return ls_reduce_dtype(r->dtype, node);
 }

@@ -73,6 +73,8 @@ ls_status ls_reduce_scatter_prepare(ls_comm *comm, const ls_runs *runs, ls_dtype
     return LS_OK;
 }
 
+/* Starts an ordered reduce-scatter (ls_comm_reduce_scatter()); ls_request_wait() ends it, and the buffers belong to it
+ * until then. */
 ls_status ls_comm_reduce_scatter_start(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
                                        void *out_buffer, const size_t *shards, size_t elems, ls_request **out) {
     LS_TRY(ls_reduce_scatter_prepare(comm, runs, dtype, parts, out_buffer, shards, elems, step_reduce_scatter, out));

@@ -296,7 +296,8 @@ static ls_status receive_local(ls_request *r, int from) {
     return LS_REQUEST_WAITS;
 }
 
-/* The same for a message of this worker to itself; also completes the send. */
+/* Copies the oldest message of this worker to itself with the request's tag, and completes its send; LS_REQUEST_WAITS:
+ * none. */
 static ls_status receive_from_self(ls_request *r) {
     for (ls_request **at = &r->comm->mail->to_self; *at; at = (ls_request **)&(*at)->message) {
         ls_request *send = *at;
@@ -395,12 +396,14 @@ ls_status ls_message_prepare(ls_comm *comm, ls_traffic_kind kind, int peer, int 
     return LS_OK;
 }
 
+/* Starts to send a message, matched by tag in the order sent; the request ends when the buffer may be reused. */
 ls_status ls_comm_send_start(ls_comm *comm, int to, int tag, const void *buffer, size_t bytes, ls_request **out) {
     LS_TRY(ls_message_prepare(comm, LS_TRAFFIC_SEND, to, tag, bytes, step_send, out));
     (*out)->in = buffer;
     return ls_request_launch(*out, out);
 }
 
+/* Starts to receive a message with this tag; ls_request_wait() ends it. LS_ERR_INPUT: the message has another size. */
 ls_status ls_comm_recv_start(ls_comm *comm, int from, int tag, void *buffer, size_t bytes, ls_request **out) {
     LS_TRY(ls_message_prepare(comm, LS_TRAFFIC_RECEIVE, from, tag, bytes, step_recv, out));
     (*out)->out = buffer;
@@ -413,6 +416,7 @@ ls_status ls_comm_send(ls_comm *comm, int to, int tag, const void *buffer, size_
     return ls_request_wait(r);
 }
 
+/* Waits for a message with this tag, and copies it to `buffer`. LS_ERR_INPUT: it has another size. */
 ls_status ls_comm_recv(ls_comm *comm, int from, int tag, void *buffer, size_t bytes) {
     ls_request *r;
     LS_TRY(ls_comm_recv_start(comm, from, tag, buffer, bytes, &r));

@@ -19,12 +19,13 @@ void ls_comm_traffic(const ls_comm *comm, ls_traffic_kind kind, ls_traffic *out)
 
 /* ---- the control block ------------------------------------------------------------------------------------------- */
 
-/* Returns the offset of the channels in the control block of n local members; the next two: of slots and of small
- * data. */
+/* Returns the offset of the channels (message rings) in the control block of n local members. */
 static size_t channels_at(int n) { return sizeof(ls_completed) * (size_t)n; }
+/* Returns the offset of the slots in the control block of n local members. */
 static size_t slots_at(int n) {
     return (channels_at(n) + sizeof(uint64_t) * (size_t)n * (size_t)n + 4095) / 4096 * 4096;
 }
+/* Returns the offset of the memory for small data in the control block of n local members. */
 static size_t small_at(int n) { return (slots_at(n) + sizeof(ls_slot) * LS_SLOTS * (size_t)n + 4095) / 4096 * 4096; }
 
 size_t ls_comm_control_bytes(int local_size) {

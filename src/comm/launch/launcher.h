@@ -30,7 +30,7 @@ ls_launcher ls_launcher_detect(void);
 typedef struct ls_place {
     int rank, size;
 } ls_place;
-/* Returns it; also 0 of 0 if the launcher's variables are stale. */
+/* Returns this process's rank and the number of processes; 0 of 0 without a launcher, or if its variables are stale. */
 ls_place ls_launcher_place(void);
 
 /* Writes the prefix that starts a command as this one was started, such as "mpirun -n 4 "; "" without a launcher. */

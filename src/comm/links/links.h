@@ -65,7 +65,8 @@ ls_status ls_links_watch(ls_world *world, uint64_t more_ns);
 /* Returns the link for messages to a rank, which must be a neighbour in the ring of ranks on another machine; NULL:
  * none, or links of another device. */
 ls_link *ls_links_to(const ls_device *device, const ls_comm *comm, int rank);
-/* Returns the link for messages from that rank; NULL as above. */
+/* Returns the link for messages from a rank, which must be a neighbour in the ring of ranks on another machine; NULL:
+ * none, or links of another device. */
 ls_link *ls_links_from(const ls_device *device, const ls_comm *comm, int rank);
 
 /* Returns an error if the communicator's links were closed, which a failure does during any wait of the host: the
@@ -81,7 +82,8 @@ ls_status ls_links_put(const ls_request *request, ls_link *link, const ls_link_p
 extern const ls_mover ls_mover_links;
 /* Advances a message over a link: the `step` of its request. LS_REQUEST_WAITS: to be called again. */
 ls_status ls_links_step_send(ls_request *request);
-/* The same for a receive, of which only the oldest of this worker makes progress. */
+/* Advances the receive of a message over a link: the `step` of its request. LS_REQUEST_WAITS: to be called again; only
+ * the oldest unfinished receive of this worker makes progress. */
 ls_status ls_links_step_receive(ls_request *request);
 
 #endif

@@ -56,7 +56,7 @@ static void leave_device(ls_device_guest *guest) {
     world->device = NULL;
 }
 
-/* Allocates and releases host memory that the other workers of the machine can access; for a CPU device's tensors. */
+/* Allocates host memory that the other workers of the machine can access, for a CPU device's tensors. */
 static ls_status alloc_shared(void *world, size_t bytes, void **memory) { return ls_world_alloc(world, bytes, memory); }
 static void release_shared(void *world, void *memory) { ls_world_free(world, memory); }
 

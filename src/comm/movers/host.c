@@ -5,6 +5,7 @@
 
 /* ---- host -------------------------------------------------------------------------------------------------------- */
 
+/* Returns whether the tensors lie in host memory, so that no copies are needed. ls_mover.reaches. */
 static bool lies_in_host_memory(const ls_move *m) { return m->device->is_host; }
 
 /* Starts the move as a collective of lockstep.h, on pointers that the host can access. */
@@ -24,7 +25,7 @@ const ls_mover ls_mover_host = {.name = "host", .reaches = lies_in_host_memory, 
 
 /* ---- staged ------------------------------------------------------------------------------------------------------ */
 
-/* Returns true: staging is the last resort for every move. */
+/* Returns true: copying through host memory works for every move. ls_mover.reaches. */
 static bool reaches_always(const ls_move *m) {
     (void)m;
     return true;

@@ -28,6 +28,7 @@ ls_status ls_world_open_device(ls_world *world, const char *name, const struct l
 ls_status ls_tensor_all_gather(ls_device *device, ls_comm *comm, const void *in, void *out, const size_t *bytes);
 /* Sends a message, matched by tag; ls_tensor_recv() of the partner receives it. */
 ls_status ls_tensor_send(ls_device *device, ls_comm *comm, int to, int tag, const void *buffer, size_t bytes);
+/* Receives the message that `from` sends with this tag. */
 ls_status ls_tensor_recv(ls_device *device, ls_comm *comm, int from, int tag, void *buffer, size_t bytes);
 /* Computes the ordered sum of all contributions in `out`, on every member; arguments as in ls_comm_all_reduce(). */
 ls_status ls_tensor_all_reduce(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
@@ -36,12 +37,16 @@ ls_status ls_tensor_all_reduce(ls_device *device, ls_comm *comm, const ls_runs *
 ls_status ls_tensor_reduce_scatter(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
                                    const void *const *parts, void *out, const size_t *shards, size_t elems);
 
+/* Starts ls_tensor_all_gather(); ls_request_wait() ends it, and the buffers belong to it until then. */
 ls_status ls_tensor_all_gather_start(ls_device *device, ls_comm *comm, const void *in, void *out_buffer,
                                      const size_t *bytes, ls_request **out);
+/* Starts ls_tensor_send(); after ls_request_wait() later work on the device may overwrite the buffer. */
 ls_status ls_tensor_send_start(ls_device *device, ls_comm *comm, int to, int tag, const void *buffer, size_t bytes,
                                ls_request **out);
+/* Starts ls_tensor_all_reduce(); ls_request_wait() ends it, and the buffers belong to it until then. */
 ls_status ls_tensor_all_reduce_start(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
                                      const void *const *parts, void *out_buffer, size_t elems, ls_request **out);
+/* Starts ls_tensor_reduce_scatter(); ls_request_wait() ends it, and the buffers belong to it until then. */
 ls_status ls_tensor_reduce_scatter_start(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
                                          const void *const *parts, void *out_buffer, const size_t *shards, size_t elems,
                                          ls_request **out);

@@ -129,7 +129,7 @@ static ls_status enqueue(ls_request *r) {
     return ls_device_record(t->device, &t->event);
 }
 
-/* The same in the communicator's queue, as one span of a trace. */
+/* Enqueues this worker's part of the collective in the communicator's queue, as one span of a trace. */
 static ls_status enqueue_on_queue(ls_request *r) {
     ls_span span = ls_span_begin("comm", "enqueue");
     int before = ls_device_use(r->tensors->device, r->comm->queue);

@@ -74,7 +74,8 @@ ls_status ls_peers_reached(const ls_request *request, ls_event event);
 extern const ls_mover ls_mover_peers;
 /* Advances a send of device memory between local members: the `step` of its request. */
 ls_status ls_peers_step_send(ls_request *request);
-/* Advances a receive; LS_REQUEST_WAITS: to be called again. */
+/* Advances a receive of device memory between local members: the `step` of its request. LS_REQUEST_WAITS: to be called
+ * again. */
 ls_status ls_peers_step_receive(ls_request *request);
 
 #endif

@@ -35,15 +35,16 @@ const ls_attempt *ls_world_attempt(const ls_world *world);
  * supervisor. */
 void ls_world_keep(ls_world *world, const void *memory);
 /* Reports that this worker has restored its state, and unmaps the segment of the attempt before, whose pointers are
- * invalid afterwards. Does nothing without a supervisor, like the functions below. */
+ * invalid afterwards. Does nothing without a supervisor. */
 void ls_world_ready(ls_world *world);
 /* Declares that this worker's tensors are not in the segment. After a loss the worker is woken from any wait with
- * LS_ERR_PEER and has time to copy them there. */
+ * LS_ERR_PEER and has time to copy them there. Does nothing without a supervisor. */
 void ls_world_rescues(ls_world *world);
 /* Returns whether another worker was lost, so that this one must rescue its tensors or end; false without a
  * supervisor. */
 bool ls_world_is_abandoned(const ls_world *world);
-/* Reports progress of the rescue, which extends its deadline. */
+/* Reports progress of the rescue (the copy of tensors to the segment after a loss), which extends its deadline of 15
+ * s. */
 void ls_world_rescuing(ls_world *world);
 /* Reports that the rescue is done: the supervisor may end this worker. */
 void ls_world_rescued(ls_world *world);

@@ -88,9 +88,9 @@ typedef struct ls_counted {
     uint64_t value;
 } ls_counted;
 
-/* What a request on device memory has besides one on host memory. The first group serves the mover that stages tensors
- * in host memory (movers/host.c), the second the movers in which devices move them (peers, links): their requests end
- * at an event in the device's queue. */
+/* What a request on device memory has besides one on host memory. The fields up to `buffer` serve the mover that copies
+ * tensors through host memory (movers/host.c), the others the movers in which devices move them (peers, links): their
+ * requests end at an event in the device's queue. */
 typedef struct ls_staging {
     ls_device *device;
     void *to; /* device memory that receives the staged result at the end; NULL: no result */
@@ -165,7 +165,8 @@ static inline int ls_comm_agent(const ls_comm *comm, int machine, int rank) {
 static inline ls_slot *ls_comm_slot(const ls_comm *comm, const ls_request *r, int local) {
     return &comm->slots[(size_t)(r->number % LS_SLOTS) * (size_t)comm->local_size + (size_t)local];
 }
-/* Returns a local member's LS_SMALL_BYTES of shared memory for small data of this collective. Likewise only with a control block. */
+/* Returns a local member's LS_SMALL_BYTES of shared memory for small data of this collective. Only for communicators
+ * with a control block. */
 static inline char *ls_comm_small(const ls_comm *comm, const ls_request *r, int local) {
     return comm->small + ((size_t)(r->number % LS_SLOTS) * (size_t)comm->local_size + (size_t)local) * LS_SMALL_BYTES;
 }

@@ -37,12 +37,14 @@ void ls_request_publish(ls_request *request, uint64_t stage);
 /* Returns LS_OK if a local member (a local number, not a rank) has reached `stage`; else LS_REQUEST_WAITS, with the
  * member's rank in request->blocked_on. */
 ls_status ls_request_await(ls_request *request, int local, uint64_t stage);
-/* The same for all local members. */
+/* Returns LS_OK if all local members have reached `stage`; else LS_REQUEST_WAITS, with the rank of one that has not in
+ * request->blocked_on. */
 ls_status ls_request_await_all(ls_request *request, uint64_t stage);
 /* Checks that a local member, which must have reached stage 1, called the same collective with the same sizes.
  * LS_ERR_INPUT names the two workers that disagree. */
 ls_status ls_request_check_peer(ls_request *request, int local);
-/* The same for all local members. */
+/* Checks that all local members, which must have reached stage 1, called the same collective with the same sizes.
+ * LS_ERR_INPUT names two workers that disagree. */
 ls_status ls_request_check_peers(ls_request *request);
 /* Returns LS_OK once all local members have reached stage 1 of the same collective and, over a slow link, the bytes
  * that `load` returns (NULL: none) have been transferred; LS_REQUEST_WAITS before, LS_ERR_INPUT if collectives differ.

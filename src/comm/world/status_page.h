@@ -50,6 +50,7 @@ double ls_status_memory(const ls_world *world);
 /* Maps the page of the process that holds the folder's lock, or of one of its children; NULL: none. The caller closes
  * it. */
 const ls_status_page *ls_status_page_open(const char *folder);
+/* Unmaps a page that ls_status_page_open() returned; NULL does nothing. */
 void ls_status_page_close(const ls_status_page *page);
 /* Writes "computing gradients" or "waiting for worker 3 in all-reduce"; "no sign of life" for a silent worker. */
 void ls_status_page_text(const ls_status_page *page, int worker, char *text, size_t room);

@@ -92,12 +92,14 @@ const ls_knob_info *ls_knob_info_get(ls_knob knob);
 const char *ls_knob_name(ls_knob knob);
 /* Returns a value by the knob's number; booleans are 0 or 1, enums their number. */
 double ls_knob_get(const ls_knobs *knobs, ls_knob knob);
+/* Sets a value by the knob's number, converted to the knob's type. */
 void ls_knob_set(ls_knobs *knobs, ls_knob knob, double value);
 /* Returns the name of a value of one of the enums; NULL: the knob is a number or a switch. */
 const char *ls_knob_value_name(ls_knob knob, int value);
 
 /* Returns knobs that all have their neutral values: one worker, no options. */
 ls_knobs ls_knobs_neutral(void);
+/* Returns whether all knobs have equal values. */
 bool ls_knobs_equal(const ls_knobs *a, const ls_knobs *b);
 
 /* Returns a new JSON object with the knobs in the table's order; the caller releases it, NULL: no memory. Omits rare

@@ -8,8 +8,7 @@
 /* How much of a user's text a message repeats. */
 enum { LS_LAYOUT_SHOWN = 80 };
 
-/* Checks dp, tp and pp by themselves and against the model. The functions below require that those before them
- * passed. */
+/* Checks dp, tp and pp by themselves and against the model. To be called first of these checks. */
 ls_status ls_layout_check_parts(const ls_layout *layout, const ls_layout_task *task);
 /* Checks that dp is at most the number of groups. `request` tells which option gave dp, for the message; NULL: --dp. */
 ls_status ls_layout_check_dp(const ls_layout *layout, const ls_layout_task *task, const ls_layout_request *request);

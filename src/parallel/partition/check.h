@@ -51,8 +51,8 @@ ls_status ls_partition_look_at_state(ls_partition *partition, bool *found);
 /* Agrees on one finding from the results that all workers have kept. If any worker has found something, all call this.
  * Collective. */
 ls_status ls_partition_tell_state(ls_partition *partition, ls_check_finding *out);
-/* The same as ls_partition_look_at_state(), but reports only what the last update found, so it reads no tensors. Not
- * collective. */
+/* Sets *found to whether the last update found damage in this worker's state, as ls_partition_look_at_state() does, but
+ * without reading tensors. Not collective. */
 ls_status ls_partition_look_at_update(ls_partition *partition, bool *found);
 /* Compares own elements, recorded copies and gathered shards with their sums, before the next update, a save or another
  * use. The setup has `sums_state`. Collective. */

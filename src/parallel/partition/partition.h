@@ -63,6 +63,7 @@ ls_status ls_partition_measure(ls_model *model, const ls_partition_setup *setup,
  * points the model's parameters at its memory, so a model has one partition at a time. On failure nothing is left to
  * release. */
 ls_status ls_partition_create(ls_model *model, ls_device *device, const ls_partition_setup *setup, ls_partition **out);
+/* Frees the partition and its device memory, and takes lent memory back; NULL does nothing. */
 void ls_partition_destroy(ls_partition *partition);
 /* Returns the partition's device memory, with its bytes by kind. */
 const ls_arena *ls_partition_arena(const ls_partition *partition);
@@ -113,6 +114,7 @@ typedef struct ls_partition_pieces {
 /* Fills the list with the pieces of ls_partition_piece_get(), merged; reuses its memory. */
 ls_status ls_partition_pieces_list(const ls_partition *partition, const ls_param *param, ls_partition_tensor which,
                                    ls_partition_pieces *pieces);
+/* Frees the list's memory, and empties it. */
 void ls_partition_pieces_fini(ls_partition_pieces *pieces);
 /* Copies elements first … first + count − 1 in canonical order from the host, as far as this worker holds them. Not
  * collective. After the last write of weights all workers call ls_partition_settle(). */

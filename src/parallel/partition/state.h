@@ -260,13 +260,14 @@ void ls_partition_watch_results(ls_partition *partition);
 
 /* ---- hunt.c: the first value that is not finite ------------------------------------------------------------------ */
 
-/* Checks an output of a block, for a micro-batch that is not empty, for values that are not finite. This and the two
- * functions below do nothing outside a hunt. */
+/* Checks an output of a block, for a micro-batch that is not empty, for values that are not finite. Does nothing
+ * outside a hunt (ls_partition_hunt). */
 ls_status ls_partition_look(ls_partition *partition, const ls_micro *micro, int number, int block, ls_bad_phase phase,
                             const float *x, size_t elems);
-/* Checks the gradients of the block's parameters that this micro-batch changed. */
+/* Checks the gradients of the block's parameters that this micro-batch changed. Does nothing outside a hunt. */
 ls_status ls_partition_look_at_grads(ls_partition *partition, const ls_micro *micro, int number, int block);
-/* Checks the result number `made` of the block's matmuls, before it is joined over the TP group. */
+/* Checks result number `made` of the block's matmuls, before it is joined over the TP group. Does nothing outside a
+ * hunt. */
 ls_status ls_partition_look_at_result(ls_partition *partition, int made, const void *y, ls_dtype dtype, size_t elems);
 
 /* ---- weights.c --------------------------------------------------------------------------------------------------- */

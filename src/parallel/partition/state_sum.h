@@ -30,7 +30,8 @@ ls_status ls_partition_rescue_state(ls_partition *partition, ls_hash128 *out);
 ls_status ls_partition_state_part(ls_partition *partition, ls_hash128 *part, ls_hash128 *by_tensor);
 /* Returns, after ls_partition_state_part(), the sum of what this worker updates of one parameter. */
 ls_hash128 ls_partition_param_sum(const ls_partition *partition, int param);
-/* The same as ls_partition_state_part(), computed from what is in memory now. Keeps the sums of the last update. */
+/* Computes this worker's part, and by_tensor[] unless NULL, from what is in memory now. Keeps the sums of the last
+ * update. LS_ERR_INPUT: there are no sums. */
 ls_status ls_partition_state_now(ls_partition *partition, ls_hash128 *part, ls_hash128 *by_tensor);
 
 #endif

@@ -34,8 +34,7 @@ static bool holds(const int *slots, int count, int at, int content) {
     return at >= 0 && at < count && slots[at] == content;
 }
 
-/* Applies a forward action to its chunk's state. Like the functions below it returns NULL, or the rule that the action
- * breaks. */
+/* Applies a forward action to its chunk's state. Returns NULL, or the rule that the action breaks. */
 static const char *take_forward(chunk_state *c, const ls_action *a) {
     if (a->micro != c->forward) return "it is not the next forward micro-batch of its chunk";
     if (!holds(c->in_slot, c->slots, a->slot, FREE)) return "its slot is occupied or does not exist";
@@ -45,7 +44,7 @@ static const char *take_forward(chunk_state *c, const ls_action *a) {
     return NULL;
 }
 
-/* Applies a backward action, in one phase or of the input alone. */
+/* Applies a backward action, in one phase or of the input alone. Returns NULL, or the rule that it breaks. */
 static const char *take_backward(chunk_state *c, const ls_action *a) {
     if (a->micro != c->backward) return "it is not the next backward micro-batch of its chunk";
     if (a->micro >= c->forward) return "its forward pass has not run yet";
@@ -63,7 +62,7 @@ static const char *take_backward(chunk_state *c, const ls_action *a) {
     return NULL;
 }
 
-/* Applies a backward action of the weights alone. */
+/* Applies a backward action of the weights alone. Returns NULL, or the rule that it breaks. */
 static const char *take_weights(chunk_state *c, const ls_action *a) {
     if (a->micro != c->weights) return "it is not the next weight-gradient micro-batch of its chunk";
     if (a->micro >= c->backward) return "its backward pass has not run yet";

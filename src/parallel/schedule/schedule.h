@@ -48,19 +48,20 @@ typedef struct ls_schedule {
     ls_region memory;
 } ls_schedule;
 
+enum { LS_SCHEDULE_UNITS_MAX = 1 << 22 };
 /* Makes the lists of all stages. stages, chunks, micros ≥ 1, stages·chunks·micros ≤ LS_SCHEDULE_UNITS_MAX; chunks is 1
  * unless the kind is interleaved or naive (a layout has naive with one chunk; an audit uses it with the chunks of its
  * layout). Fails with LS_ERR_INPUT otherwise. A single stage with naive or 1f1b runs each micro-batch forward, then
  * backward. After a failure there is nothing to free. */
-enum { LS_SCHEDULE_UNITS_MAX = 1 << 22 };
 ls_status ls_schedule_make(ls_schedule_kind kind, int stages, int chunks, int micros, ls_schedule *out);
+/* Frees the lists; NULL and a zeroed schedule do nothing. */
 void ls_schedule_free(ls_schedule *schedule);
 
 /* Returns the activation slots of a stage's chunk (number of the chunk on its stage). */
 static inline int ls_schedule_slots(const ls_schedule *schedule, int stage, int chunk) {
     return schedule->slots[stage * schedule->chunks + chunk];
 }
-/* Returns its slots for gradients that backward-weights reads; 0 unless backward has two phases. */
+/* Returns a chunk's slots for gradients that backward-weights reads; 0 unless backward has two phases. */
 static inline int ls_schedule_kept(const ls_schedule *schedule, int stage, int chunk) {
     return schedule->kept[stage * schedule->chunks + chunk];
 }

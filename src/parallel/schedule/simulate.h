@@ -32,6 +32,7 @@ typedef struct ls_simulation {
 /* Simulates a schedule. Fails with LS_ERR_FAILED for lists that deadlock, and with LS_ERR_INPUT for costs that are
  * negative or not finite. After a failure there is nothing to free. */
 ls_status ls_simulate(const ls_schedule *schedule, const ls_simulate_costs *costs, ls_simulation *out);
+/* Frees the results; NULL and a zeroed simulation do nothing. */
 void ls_simulation_free(ls_simulation *simulation);
 /* Returns the fraction of the time, 0 … 1, in which stage s is idle: the pipeline bubble. */
 double ls_simulation_bubble(const ls_simulation *simulation, int s);
