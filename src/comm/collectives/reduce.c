@@ -1,4 +1,6 @@
-/* reduce.c: computes the sum of one shard; see reduce.h. */
+/* reduce.c: computes the sum of one shard, a range of the elements, by the member that owns it; for all-reduce and
+ * reduce-scatter on host memory. reduce.h explains parts (subtrees of the sum that a member holds), covers (the largest
+ * subtrees that a machine's members hold together), agents and windows (pieces of a shard). */
 #include "comm/collectives/reduce.h"
 
 #include <assert.h>

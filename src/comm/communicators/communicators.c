@@ -1,4 +1,5 @@
-/* communicators.c: makes, splits and destroys communicators. */
+/* communicators.c: makes, splits and destroys communicators. Members on one machine share a control block of slots,
+ * message rings and small buffers (world/comm.h), which the first of them allocates. */
 #include "comm/communicators/communicators.h"
 
 #include "comm/collectives/mail.h"

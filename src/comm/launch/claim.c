@@ -1,4 +1,4 @@
-/* claim.c: see claim.h. */
+/* claim.c: claims CPUs by listening on abstract sockets, and finds out the user that has claimed one; see claim.h. */
 #include "comm/launch/claim.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* placement.c: lists the usable cores and claims them. */
+/* placement.c: lists the usable cores, claims them for this run, and divides them among workers. */
 #include "comm/launch/placement.h"
 
 #include <sched.h>

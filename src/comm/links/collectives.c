@@ -1,4 +1,6 @@
-/* collectives.c: collectives over links; their steps are in links.h. */
+/* collectives.c: collectives over links, connections by which devices on different machines send each other tensors
+ * (NCCL communicators for GPUs). Their steps are in links.h. Transfers and sums are enqueued on the device;
+ * no function waits until they are done. */
 #include <stdlib.h>
 
 #include "comm/collectives/device_sum.h"

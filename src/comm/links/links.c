@@ -1,4 +1,5 @@
-/* links.c: opens, watches and closes links. */
+/* links.c: opens, watches and closes links, the connections by which devices on different machines send each other
+ * tensors. Each member describes the links that it begins on a card, which all members exchange. */
 #include "comm/links/links.h"
 
 #include <stdio.h>

@@ -1,8 +1,7 @@
 /* links.h: collectives over links, by which devices on different machines send each other tensors without the hosts
  * (device.h; NCCL communicators for GPUs). One of the movers from which movers/tensors.c chooses; communicators.c opens
- * and closes links. Links only move bytes. Each worker's device computes its sums in the order
- * of the tree, as on one machine (collectives/device_sum.h), so the bits are those of every other way to move the
- * tensors.
+ * and closes links. Links only move bytes. Each worker's device computes its sums in the order of the tree, as on one
+ * machine (collectives/device_sum.h), so the bits are those of every other way to move the tensors.
  *
  *     all-gather      each member sends its piece to all others
  *     reduce-scatter  each member sends its parts of shard d to member d, which adds them up, window by window

@@ -1,4 +1,5 @@
-/* messages.c: sends a tensor from one machine's device to another's; the steps are in links.h. */
+/* messages.c: sends a tensor from one machine's device to another's over a link, a connection between the devices
+ * (links.h has the steps). */
 #include "comm/links/links.h"
 
 enum { BEGIN, ASKED, TOLD };

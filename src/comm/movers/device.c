@@ -1,4 +1,5 @@
-/* device.c: opens a worker's device, and watches the other workers while the host waits for it. */
+/* device.c: opens a worker's device (CPU or GPU), and watches the other workers while the host waits for a GPU. The
+ * device calls back through its guest, a table of functions. */
 #include <stddef.h>
 
 #include "base/clock.h"

@@ -1,4 +1,5 @@
-/* host.c: moves tensors that lie in host memory, or that are copied there. */
+/* host.c: the two movers over host memory, which perform collectives on tensors (move.h): one for tensors that lie
+ * there, one that copies them there and back. */
 #include "comm/movers/host.h"
 
 #include <stdlib.h>

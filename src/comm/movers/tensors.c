@@ -1,4 +1,5 @@
-/* tensors.c: the calls for collectives on device memory, and the order in which movers are asked. */
+/* tensors.c: the calls for collectives on device memory, and the order in which movers (ways to perform them,
+ * collectives/move.h) are asked. */
 #include "comm/movers/tensors.h"
 
 #include "comm/links/links.h"

@@ -1,4 +1,4 @@
-/* memory.c: finds the memory and the counters of other workers' devices.
+/* memory.c: finds the memory and the counters of other workers' devices (GPUs of one machine), for peers.h.
  *
  * Each worker numbers the allocations of its device. A place is the number of an allocation and an offset, in one word.
  * The segment has a table with the handles of those allocations that were published. A worker that sees a number for

@@ -2,9 +2,9 @@
  *
  * ls_world_alloc() and collectives on private buffers allocate here, on the worker's main thread. The segment is the
  * memory that the workers of a machine share (segment.h). The list of blocks is private to the owner; all workers can
- * access the memory. Blocks are aligned to 128 bytes, and
- * to a page from a page up. Pages are faulted in when a block is allocated, so that a lack of memory is an error here
- * and not a SIGBUS later. Shared and private memory of a worker together count against `ulimit -d`. */
+ * access the memory. Blocks are aligned to 128 bytes, and to a page from a page up. Pages are faulted in when a block
+ * is allocated, so that a lack of memory is an error here and not a SIGBUS later. Shared and private memory of a worker
+ * together count against `ulimit -d`. */
 #ifndef LS_COMM_SHM_HEAP_H
 #define LS_COMM_SHM_HEAP_H
 

@@ -1,4 +1,4 @@
-/* life.c: robust mutexes, and threads that wait for them. */
+/* life.c: robust mutexes that workers hold while they live, and threads of the supervisor that wait for them to die. */
 #include "comm/shm/life.h"
 
 #include <errno.h>

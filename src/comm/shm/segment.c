@@ -1,4 +1,5 @@
-/* segment.c: creates, maps and closes shared memory; segment.h has a picture. */
+/* segment.c: creates, maps and closes the segment, the memory that the workers of a machine share; segment.h has a
+ * picture. */
 #include "comm/shm/segment.h"
 
 #include <assert.h>

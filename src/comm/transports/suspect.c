@@ -1,4 +1,5 @@
-/* suspect.c: adds up how long each worker has been silent or without progress; see suspect.h. */
+/* suspect.c: adds up, in the process that forked the workers, how long each has sent no heartbeat or made no progress,
+ * and names one that hangs; see suspect.h. */
 #include "comm/transports/suspect.h"
 
 #include <dirent.h>

@@ -1,4 +1,5 @@
-/* beat.c: the heartbeat thread, the records of waits, and the chains of waits. */
+/* beat.c: the heartbeat thread, the records of which worker waits for which, and the chains of such waits. Records lie
+ * in memory that the workers of a machine share. */
 #include "comm/world/beat.h"
 
 #include <errno.h>

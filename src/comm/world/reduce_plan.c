@@ -1,4 +1,5 @@
-/* reduce_plan.c: turns runs into lists of subtrees and programs. */
+/* reduce_plan.c: turns runs (which groups of a sum each member holds) into lists of subtrees and programs, sequences of
+ * additions in the order of the tree (numerics/tree.h). */
 #include "comm/world/reduce_plan.h"
 
 #include <assert.h>

@@ -1,5 +1,6 @@
-/* request.c: the common part of all collectives: slots and stages, copies of private buffers in the segment, messages
- * between machines. */
+/* request.c: the common part of all collectives: slots (entries in shared memory by which local members exchange
+ * offsets and the stage they have reached, comm.h), copies of private buffers in the segment, messages between
+ * machines. */
 #include "comm/world/request.h"
 
 #include <assert.h>

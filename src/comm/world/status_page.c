@@ -1,4 +1,5 @@
-/* status_page.c: fills this process's page, and finds that of another process. */
+/* status_page.c: fills this process's status page, shared memory in which other processes read what the workers do, and
+ * finds that of another process. */
 #include "comm/world/status_page.h"
 
 #include <dirent.h>

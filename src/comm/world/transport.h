@@ -2,8 +2,8 @@
  *
  * A transport is a table of functions. `run` makes the world (self: this process alone; shm: forked processes on this
  * machine; mpi: the processes that mpirun or srun started) and calls the worker's function in it. Workers of one
- * machine always share memory; the other functions carry bytes between machines, and are NULL if there is only one. The
- * worker's main thread calls them. */
+ * machine share memory; where the system forbids it, each counts as a machine of its own. The other functions carry
+ * bytes between machines, and are NULL if there is only one. The worker's main thread calls them. */
 #ifndef LS_COMM_TRANSPORTS_TRANSPORT_H
 #define LS_COMM_TRANSPORTS_TRANSPORT_H
 

@@ -1,4 +1,5 @@
-/* wire.c: parses --slow-link and books transfers on the emulated links; see wire.h. */
+/* wire.c: parses --slow-link, and books transfers on the emulated links of a slow network; see wire.h. Times are
+ * monotonic nanoseconds. */
 #include "comm/world/wire.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* words.c: sends and receives words; keeps the last of each worker. */
+/* words.c: sends and receives control words, small messages about progress between machines; keeps the last of each
+ * worker. */
 #include "comm/world/words.h"
 
 #include <stdlib.h>

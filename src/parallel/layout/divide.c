@@ -1,5 +1,6 @@
-/* divide.c: which blocks go to which chunk of the pipeline, and how many gradient groups to each replica. The one place
- * where a model is divided: the planner predicts with it and a run is made with it.
+/* divide.c: which blocks of the model go to which chunk (a run of blocks that a pipeline stage computes), and how many
+ * gradient groups (fixed parts of the batch) to each replica. The one place where a model is divided: the planner
+ * predicts with it and a run is made with it.
  *
  * By cost: the slowest chunk sets the pace of all, so its cost is what is made small: the least bound under which runs
  * of blocks fit into the chunks, exactly. Many divisions keep that bound; of these the one with the least sum of

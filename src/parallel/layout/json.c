@@ -1,5 +1,5 @@
-/* json.c: a layout as an object of option names and values, and back; requests out of options; and a layout in one
- * line.
+/* json.c: a layout, the division of a run among workers, as an object of option names and values, and back; requests
+ * out of options; and a layout in one line.
  *
  * Members are read through the table of options, so a file means what the flags of the same names mean: same ranges,
  * same aliases, same messages. */

@@ -1,4 +1,5 @@
-/* knobs.c: what the table of knobs says of each, their values by number, and knobs as text and JSON. */
+/* knobs.c: the table of knobs (the numbers and switches of a layout), their values by number, and knobs as text and
+ * JSON. */
 #include "parallel/layout/knobs.h"
 
 #include <stdarg.h>

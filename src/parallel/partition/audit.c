@@ -1,4 +1,5 @@
-/* audit.c: one group of another replica, for comparison. */
+/* audit.c: recomputes one gradient group of another replica and hashes its gradients, for comparison with the owner's;
+ * and judges such hashes. */
 #include "parallel/partition/audit.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* bucket.c: makes the buckets of a partition, in the order in which backward completes them, divides them among owners,
- * and plans the rounds in which groups are reduced. */
+/* bucket.c: makes the buckets of a partition (parameters whose gradients are reduced together), in the order in which
+ * backward completes them, divides them among owners, and plans the rounds in which groups are reduced. */
 #include "parallel/partition/bucket.h"
 
 #include <assert.h>

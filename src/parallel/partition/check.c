@@ -1,4 +1,6 @@
-/* check.c: verifies hashes of parameters and of state, and finds the workers at fault. */
+/* check.c: verifies hashes of parameters and of the state (weights and optimizer state), and finds the workers at
+ * fault. A copy is a weight as matmuls read it, where that is not the memory that this worker updates; own elements are
+ * those it updates. */
 #include "parallel/partition/check.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* forward.c: forward alone: evaluation and generation. They use slot 0 of each chunk. */
+/* forward.c: forward alone: evaluation and generation. They use slot 0 of each chunk (the activations of one
+ * micro-batch in a run of blocks). */
 #include <assert.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* gather.c: sends weights to the workers that compute with them: gathered block by block with zero 3, published after
- * an update otherwise. */
+/* gather.c: sends weights to the workers that compute with them: with ZeRO 3 gathered block by block, in buffers that
+ * blocks share in turn; otherwise published after an update, from the workers that own each part to all replicas. */
 #include "base/events.h"
 #include "parallel/partition/state.h"
 

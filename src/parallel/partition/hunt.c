@@ -1,5 +1,5 @@
-/* hunt.c: finds the first value that is not finite. The step is repeated, which gives the same bits, and every output
- * of every block is checked. */
+/* hunt.c: finds the first value that is not finite, after a step with a bad loss or norm. The step is repeated, which
+ * gives the same bits, and every output of every block is checked. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
-/* layout.c: lays out the device memory of a partition: parameters, gradients and optimizer state here, the rest by the
- * files that own it. */
+/* layout.c: lays out the device memory of a partition, which is one arena: parameters, gradients and optimizer state
+ * here, the rest by the files that own it. Every lay function runs twice: while the arena measures, when all pointers
+ * are NULL, and while it assigns memory. */
 #include <string.h>
 
 #include "parallel/partition/state.h"

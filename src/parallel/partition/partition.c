@@ -1,4 +1,4 @@
-/* partition.c: creates and destroys a partition, and computes its memory. */
+/* partition.c: creates and destroys a partition, all that one worker holds, and measures its memory. */
 #include "parallel/partition/partition.h"
 
 #include <assert.h>

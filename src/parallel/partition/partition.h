@@ -26,24 +26,24 @@
 
 typedef struct ls_partition_setup {
     bool train;         /* has gradients and saved activations; otherwise forward alone */
-    bool leaves;        /* the gradient of every group can be watched (ls_partition_watch) */
-    bool watches;       /* likewise, without a byte of the arena: of workers whose leaves are by themselves anyway */
-    bool numerics;      /* numbers can be counted (numerics.h) */
+    bool leaves;        /* the gradient of every group is computed by itself, so it can be watched or left out */
+    bool watches;       /* the same, but sums by group lie in host memory, not in the arena; for CPU devices */
+    bool numerics;      /* statistics of gradients and updates can be counted (numerics.h) */
     bool audits;        /* groups of other replicas can be computed again (audit.h) */
     bool checks_state;  /* own weights and optimizer state can be checked (check.h); with sums_state */
     bool checks_shards; /* with checks_state: also shards as they arrive, whose hashes workers tell each other */
     bool sums_state;    /* the state is summed up (state_sum.h) */
     bool unfused;       /* blocks do not fuse with their neighbours (ls_block_kind.fuses): for tests of equal bits */
     bool apart;         /* while measuring: memory of the device is not the host's; a partition asks its device */
-    ls_policy policy;
-    size_t B, T;              /* sequences (or images) of a batch; tokens of a sequence at most */
-    int G;                    /* gradient groups of a batch */
-    int moments;              /* of the optimizer: 0, 1 or 2 for each parameter */
-    size_t ghost;             /* images whose statistics batch norm takes together; 0: the model has none */
-    bool bn_sync;             /* it takes those of the whole batch; `ghost` are those of a gradient group then */
-    double dropout;           /* probability; 0: none */
-    uint64_t seed;            /* of dropout */
-    ls_layout layout;         /* micro is set; without training, rows are micro·T */
+    ls_policy policy;   /* number types of weights, activations and gradients */
+    size_t B, T;        /* sequences (or images) of a batch; tokens of a sequence at most */
+    int G;              /* gradient groups of a batch */
+    int moments;        /* of the optimizer: 0, 1 or 2 for each parameter */
+    size_t ghost;       /* images whose statistics batch norm takes together; 0: the model has none */
+    bool bn_sync;       /* it takes those of the whole batch; `ghost` are those of a gradient group then */
+    double dropout;     /* probability; 0: none */
+    uint64_t seed;      /* of dropout */
+    ls_layout layout;   /* micro is set; without training, rows are micro·T */
     ls_place_in_layout place; /* of this worker */
     size_t align;             /* of pieces of the arena, while measuring: the device's; 0: the least */
     size_t scratch_bytes;     /* of the arena, that the device's operations get (ls_device_lend) */

@@ -1,4 +1,7 @@
-/* reduce.c: reduces the gradients of micro-batches to the sums of own elements.
+/* reduce.c: reduces the gradients of micro-batches over replicas to the sums of own elements, those that this worker
+ * updates. A bucket is a set of parameters that are reduced together; a leaf is the gradient of one group; a slot is
+ * memory for the gradient of a group or a subtree of groups; with zero ≥ 2 replicas reduce after each of their groups,
+ * in rounds.
  *
  * All members of a DP group start the same reductions in the same order: with zero < 2 in the order of the list, each
  * bucket once it and all before it are complete; with zero ≥ 2 in the order of actions, which is the same in all rows

@@ -1,4 +1,5 @@
-/* results.c: sums of hashes of the results that blocks make on the way, by site (results.h). */
+/* results.c: sums of hashes of the intermediate results of blocks, by site (results.h), by which an audit finds the
+ * worker that erred. */
 #include "parallel/partition/results.h"
 
 #include "parallel/partition/state.h"

@@ -1,4 +1,5 @@
-/* run.c: the executor: a stage's list of actions, micro-batches through its chunks. */
+/* run.c: the executor: runs a stage's list of actions (forward or backward of one micro-batch on one chunk, a run of
+ * blocks), and so a training step. */
 #include <assert.h>
 
 #include "base/alive.h"

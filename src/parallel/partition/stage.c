@@ -1,4 +1,5 @@
-/* stage.c: the chunks of this worker's stage, the activations of their blocks, and what is sent to other stages. */
+/* stage.c: the chunks (runs of blocks) of this worker's pipeline stage, the activations of their blocks in slots (one
+ * for each micro-batch in flight), and what is sent to other stages. */
 #include <string.h>
 
 #include "comm/movers/tensors.h"

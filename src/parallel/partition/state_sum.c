@@ -1,4 +1,5 @@
-/* state_sum.c: the sums of a partition's state; there is room for two sets: as last made, and as found now. */
+/* state_sum.c: the checksums of a partition's state (weights and optimizer state); there is room for two sets: as the
+ * last update made them, and as found in memory now. */
 #include "parallel/partition/state_sum.h"
 
 #include "numerics/state_sum.h"

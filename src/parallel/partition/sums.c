@@ -1,5 +1,6 @@
-/* sums.c: sums, flags and hashes of a partition. Two arrays of device memory hold them until the host reads all that it
- * needs at once:
+/* sums.c: sums (losses, squares of gradients), flags and hashes of a partition. Each element is reported, that is
+ * counted, by one worker. Sums are exact, in integers, so that they do not depend on their order. Two arrays of device
+ * memory hold them until the host reads all that it needs at once:
  *
  *     sums     losses │ squares │ measured squares │ counts of replicas │ right answers │ contributions ‖ by group:
  *              losses │ squares

@@ -1,4 +1,6 @@
-/* weights.c: copies tensors of a partition from and to the host, and hashes them. */
+/* weights.c: copies tensors of a partition from and to the host, and hashes them. The canonical order of a tensor's
+ * elements is that of the whole tensor; a worker holds pieces of it. Each element is reported, for hashes and
+ * checkpoints, by one worker. */
 #include <stdlib.h>
 #include <string.h>
 

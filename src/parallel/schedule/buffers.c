@@ -1,5 +1,5 @@
-/* buffers.c: how many buffers each stage needs for what it sends, so that no stage ever waits for a buffer in
- * a circle.
+/* buffers.c: computes how many buffers each pipeline stage needs for what it sends, so that stages never deadlock
+ * waiting for buffers.
  *
  * A stage uses its buffers in turn, one ring for each direction. A buffer is free again when the receiver has begun the
  * action that takes it in; one in which the first chunk goes backward is free at the end of that action. With few

@@ -1,4 +1,5 @@
-/* predict.c: costs of actions from costs of blocks, and memory outside the arena. */
+/* predict.c: predicts the pipeline timeline of a layout from the FLOPs of blocks, and the memory of a worker outside
+ * its arena (the block of device memory with its tensors). */
 #include "parallel/schedule/predict.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* traffic.c: a step's traffic in the TP group, in the DP group, along the pipeline and among all workers. Formulas are
- * sums over the actions of the stage's list; the letters are those of docs/reference/memory-and-traffic.md. */
+/* traffic.c: predicts a step's traffic (calls and bytes of one worker) in the TP group, in the DP group, along
+ * the pipeline and among all workers. Formulas are sums over the actions of the stage's list; the letters are those of
+ * docs/reference/memory-and-traffic.md. */
 #include "parallel/traffic/traffic.h"
 
 #include <stdlib.h>
