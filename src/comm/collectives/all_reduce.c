@@ -136,7 +136,8 @@ static ls_wire_load small_load(const ls_request *r) { return ls_reduce_load(r, t
 /* Returns the bytes on slow links if each member reads its shard of all parts. */
 static ls_wire_load parts_load(const ls_request *r) { return ls_reduce_load(r, false); }
 
-/* Load of sending the finished shards, which in fact are written directly into the outputs. */
+/* Returns the bytes on slow links of sending the finished shards: each member sends its own to all others. In fact they
+ * are written directly into the outputs. */
 static ls_wire_load sums_load(const ls_request *r) {
     const ls_comm *comm = r->comm;
     ls_wire_load load = {0};
@@ -216,7 +217,8 @@ static ls_status step_all_reduce(ls_request *r) {
     return LS_OK;
 }
 
-/* Divides into shards of whole cache lines. They may be small, because callers never see these shards. */
+/* Writes size + 1 bounds that divide `elems` elements into shards of whole cache lines. They may be small, because
+ * callers never see these shards. */
 static void divide_into_lines(size_t elems, int size, size_t *bounds) {
     enum { LINE = 16 };
     size_t lines = (elems + LINE - 1) / LINE;
@@ -232,7 +234,8 @@ static size_t even_bound(size_t elems, int rank, int size) {
     return elems / n * r + elems % n * r / n;
 }
 
-/* Returns the traffic of an even reduce-scatter followed by an all-gather, whatever the shards are: see lockstep.h. */
+/* Returns the bytes counted as this worker's traffic: those of an even reduce-scatter followed by an all-gather,
+ * whatever the shards are. */
 static uint64_t all_reduce_traffic(const ls_request *r) {
     int rank = r->comm->rank, size = r->comm->size;
     size_t own = even_bound(r->bytes, rank + 1, size) - even_bound(r->bytes, rank, size);

@@ -180,8 +180,9 @@ static ls_status post_message(ls_request *r, int to, bool *posted) {
     return LS_OK;
 }
 
-/* Returns whether no earlier request of the same kind is still at BEGIN. So sends to a member start in order, and
- * receives of one tag match in order, although a launch steps the new request before older ones had their turn. */
+/* Returns whether no earlier request with this step function, communicator, partner and (if `same_tag`) tag is still at
+ * BEGIN. So sends to a member start in order, and receives of one tag match in order, although a launch steps the new
+ * request before older ones had their turn. */
 static bool is_oldest(const ls_request *r, bool same_tag) {
     for (const ls_request *x = r->comm->world->flight.first; x != r; x = x->next)
         if (x->comm == r->comm && x->step == r->step && x->peer == r->peer && (!same_tag || x->tag == r->tag) &&
@@ -226,7 +227,8 @@ static ls_status step_send(ls_request *r) {
 
 /* ---- receiving --------------------------------------------------------------------------------------------------- */
 
-/* Drains the ring of one sender into the private list. */
+/* Moves all records from the ring of local member `from` into the private list; nothing if that member has not sent
+ * any. */
 static ls_status list_arrivals(ls_comm *comm, int from) {
     ls_mail *mail = comm->mail;
     if (!mail->in[from]) {
@@ -264,7 +266,7 @@ static ls_status check_size(const ls_request *r, uint64_t bytes) {
                    r->bytes);
 }
 
-/* Removes the entry from the list and tells the sender that its message was read. */
+/* Removes the entry from the list, and tells the sender that its message was read, so that it may reuse the record. */
 static void release_message(ls_comm *comm, int from, listed **at) {
     listed *entry = *at;
     *at = entry->next;

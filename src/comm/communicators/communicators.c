@@ -46,7 +46,8 @@ static void attach_control(ls_comm *comm, void *control) {
 
 /* ---- members and machines ---------------------------------------------------------------------------------------- */
 
-/* Numbers the machines in order of their first member and lists their members. */
+/* Numbers the machines in order of their first member and lists their members. `head` is space for comm->size
+ * numbers. */
 static void find_machines(ls_comm *comm, int *head) {
     const ls_world *world = comm->world;
     for (int r = 0; r < comm->size; r++) {
@@ -124,7 +125,8 @@ typedef struct seat {
     uint64_t control; /* offset of the control block, from the first member on each machine */
 } seat;
 
-/* Lists the members with this worker's color, ordered by key and then by rank in the parent. */
+/* Lists the members with this worker's color, as ranks in the parent, ordered by key and then by that rank. Returns
+ * their number. */
 static int choose_members(const ls_comm *parent, const seat *seats, int *members) {
     int n = 0, color = seats[parent->rank].color;
     for (int r = 0; r < parent->size; r++) {

@@ -14,8 +14,9 @@ ls_status ls_comm_open_world(ls_world *world, ls_comm **out);
 /* Frees this worker's part of a communicator without waiting for the others; NULL does nothing. ls_comm_destroy()
  * waits. */
 void ls_comm_close(ls_comm *comm);
-/* Splits like ls_comm_split(); `queue` is the device queue for its tensors, and `links` what to open links between
- * machines for (LS_LINKS_…, links/links.h). */
+/* Splits like ls_comm_split(): members with the same color form a communicator; a negative color gets NULL. `queue` is
+ * the device queue for its tensors, and `links` what to open links between machines for (LS_LINKS_…, links/links.h).
+ * Also finds out whether members' devices share memory. Collective over `parent`. */
 ls_status ls_comm_split_linked(ls_comm *parent, int color, int key, int queue, unsigned links, ls_comm **out);
 
 /* Returns "dp", "tp" or "pp". */

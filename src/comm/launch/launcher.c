@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Returns the variable's value; −1 if it is missing or no number. */
+/* Returns the environment variable's value; −1 if it is missing or not a number from 0 to INT_MAX. */
 static int read_env_number(const char *variable) {
     const char *text = getenv(variable);
     if (!text || !*text) return -1;

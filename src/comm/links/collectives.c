@@ -163,7 +163,7 @@ static ls_status step_over_links(ls_request *r) {
 
 /* ---- the mover --------------------------------------------------------------------------------------------------- */
 
-/* Makes `queue` follow all work enqueued so far. */
+/* Makes later work in `queue` wait for all work enqueued so far in the current queue. */
 static ls_status follow_current_queue(ls_device *device, int queue) {
     ls_event event;
     LS_TRY(ls_device_record(device, &event));

@@ -167,7 +167,7 @@ static ls_status wait_for_opened(const ls_links *links, ls_link *link) {
     return link ? wait_for_link(links->comm, links->device, link, &opening, NULL) : LS_OK;
 }
 
-/* Waits until the trial transfer in `queue` has finished. */
+/* Waits until the trial transfer of a link in `queue` has finished; no link: LS_OK. */
 static ls_status finish_opened(const ls_links *links, ls_link *link, int queue) {
     if (!link) return LS_OK;
     ls_event event;
@@ -215,7 +215,8 @@ static ls_status try_way(const ls_links *links, int way, char *bytes) {
     return finish_opened(links, out, queue);
 }
 
-/* Moves a byte over each link. The first transfer between two members needs their hosts; later ones do not. */
+/* Moves a byte over each link, and waits for it; closes the links after an error. The first transfer between two
+ * members needs their hosts; later ones do not. */
 static ls_status try_links(ls_links *links) {
     void *bytes;
     LS_TRY(ls_device_alloc(links->device, (size_t)links->comm->size + 2, &bytes));

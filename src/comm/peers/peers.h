@@ -37,7 +37,7 @@ typedef struct ls_peers ls_peers;
 
 /* Shares the device's memory with the other workers of this machine until the device is destroyed, for communicators
  * that are made later. If the device cannot share, logs a warning once and returns LS_OK; tensors then go through host
- * memory. */
+ * memory. Does nothing for a worker alone on its machine, or with --slow-link. */
 ls_status ls_peers_open(ls_world *world, ls_device *device);
 /* Registers an allocation of the device, so that tensors in it can be shared; called after every allocation. */
 ls_status ls_peers_note(ls_peers *peers, void *memory, size_t bytes);

@@ -17,7 +17,7 @@ typedef struct ls_life_watch {
     int count;            /* number of watching threads; 0: no watch */
 } ls_life_watch;
 
-/* Initializes the mutexes. The supervisor calls this before it forks. */
+/* Initializes the mutexes of all workers in the segment. The supervisor calls this before it forks. */
 void ls_life_init(ls_segment *segment);
 /* Locks a worker's mutex until its process dies. The worker's first thread calls this. */
 void ls_life_hold(ls_life *life);

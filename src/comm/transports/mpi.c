@@ -39,7 +39,8 @@ static ls_status check_mpi(int code, const char *what) {
 
 #    ifdef __SANITIZE_ADDRESS__
 #        include <sanitizer/lsan_interface.h>
-/* Plugins of an MPI leak memory, and no suppression can name them, because they are unloaded before the leak check. */
+/* Switches the leak check of LeakSanitizer off once MPI has been initialized. Plugins of an MPI leak memory, and no
+ * suppression can name them, because they are unloaded before the leak check. */
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void) {
     int begun = 0;
     MPI_Initialized(&begun);
@@ -188,7 +189,8 @@ static bool net_hear(ls_net_word *word) {
     return MPI_Recv(word, WORD_INTS, MPI_INT, MPI_ANY_SOURCE, 0, words.comm, MPI_STATUS_IGNORE) == MPI_SUCCESS;
 }
 
-/* Receives and drops the words that are still in flight, because MPI must not end with pending messages. */
+/* Receives and drops the words that are still in flight, because MPI must not end with pending messages, and frees the
+ * slots. Collective. */
 static void close_words(ls_world *world) {
     ls_net_word word;
     (void)MPI_Barrier(words.comm);
@@ -252,7 +254,8 @@ static ls_status gather_places(ls_world *world, int machine_first) {
         "exchanging worker locations (MPI_Allgather)");
 }
 
-/* Finds the workers of this machine (all, or node_size of them) and shares memory with them. */
+/* Finds the workers of this machine (all, or node_size of them) and shares memory with them. *on_machine: number of all
+ * workers on the machine. */
 static ls_status find_machine(const ls_workers_options *options, ls_world *world, int *on_machine) {
     MPI_Comm all, near;
     LS_TRY(check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, world->rank, MPI_INFO_NULL, &all),
@@ -299,7 +302,8 @@ static void give_up_on_init(int number) {
     _exit(4);
 }
 
-/* Calls MPI_Init under an alarm and with signals held; a signal that came meanwhile takes effect at the end. */
+/* Calls MPI_Init under an alarm and with signals held, and returns MPI's code; a signal that came meanwhile takes
+ * effect at the end. */
 static int init_guarded(void) {
     struct sigaction alarm_action = {.sa_handler = give_up_on_init}, before_alarm;
     ls_held_signals held;
@@ -381,8 +385,9 @@ static ls_status make_world(const ls_workers_options *options, ls_world *world) 
     return ls_comm_barrier(world->comm);
 }
 
-/* Logs this worker's failure and aborts the whole job, because MPI cannot notify the other workers. Not called after a
- * signal to stop, on which all workers have agreed. */
+/* Logs this worker's failure and aborts the whole job, because MPI cannot notify the other workers; does not return. If
+ * another worker failed first, waits for its abort. Not called after a signal to stop, on which all workers have
+ * agreed. */
 static void end_job(const ls_world *world, ls_status status) {
     const ls_failure *failure = world->segment.base ? &world->segment.header->failure : NULL;
     if (status == LS_ERR_PEER) {

@@ -210,7 +210,8 @@ static bool has_stopped(crew *c) {
     return true;
 }
 
-/* The first lost worker ends the attempt. The state of the others lies in the segment or is copied there now. */
+/* Ends the attempt because a worker is lost: kills workers that have nothing to rescue and wakes the others, which copy
+ * their state to the segment. Does nothing if a worker was lost before, or the run is stopping. */
 static void lose_worker(crew *c, int rank, const char *text) {
     if (c->lost >= 0 || has_stopped(c)) return;
     c->lost = rank;
@@ -325,7 +326,8 @@ static int find_late_worker(const crew *c) {
     return late;
 }
 
-/* Kills all workers once --grace has passed since a signal to this process or to a worker. */
+/* Fails the run and kills all workers once --grace has passed since a signal to stop came to this process or to a
+ * worker. */
 static void enforce_grace(crew *c) {
     const ls_segment_header *header = c->segment.header;
     int asked = atomic_load(&header->asked);
@@ -343,7 +345,7 @@ static void enforce_grace(crew *c) {
     kill_all(c);
 }
 
-/* Treats a worker that hangs as lost: it is killed and replaced. */
+/* Treats a worker that hangs as lost, so that it is killed and replaced; under a supervisor. */
 static void end_suspect(crew *c) {
     char text[LS_MESSAGE_MAX];
     int rank = c->lost < 0 && !ls_segment_failed(&c->segment)
@@ -356,7 +358,8 @@ static void end_suspect(crew *c) {
         lose_worker(c, rank, text);
 }
 
-/* Without a supervisor the workers themselves detect a late worker, unless all of them are stopped. */
+/* Fails the run and kills all workers if all of them have been stopped (SIGSTOP) for longer than --timeout. Without a
+ * supervisor the workers themselves detect any other late worker. */
 static void end_stopped(crew *c) {
     int stopped;
     double silence_s = ls_beat_all_stopped_s(&c->beats, &c->segment, &stopped);

@@ -15,7 +15,7 @@
 ls_status ls_request_make(ls_comm *comm, ls_traffic_kind kind, ls_status (*step)(ls_request *), ls_request **out);
 /* Returns the name of a kind in messages, such as "all-reduce"; for LS_TRAFFIC_KINDS "the end of a communicator". */
 const char *ls_traffic_kind_name(ls_traffic_kind kind);
-/* Returns its name in traces, such as "all_reduce". */
+/* Returns the name of the request's kind in traces, such as "all_reduce". */
 const char *ls_request_trace_name(const ls_request *request);
 /* Marks the request as done, copies a staged output back to the caller's buffer, and frees its slot for a later
  * collective. The last step of each request calls it. Returns LS_OK. */
@@ -28,7 +28,7 @@ void ls_requests_free(ls_request *list);
 
 /* Returned by a step that cannot continue before another member does. */
 #define LS_REQUEST_WAITS ((ls_status)-1)
-/* Runs the next steps until the request is done or a step waits; either returns LS_OK. A collective starts when its
+/* Runs the next steps of a request until it is done or a step waits; either returns LS_OK. A collective starts when its
  * slot is free (invariant 1 of comm.h). */
 ls_status ls_request_step(ls_request *request);
 /* Tells the local members that this one has reached `stage` ≥ 1, and wakes them. What they are to read in its slot must

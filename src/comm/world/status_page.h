@@ -47,8 +47,8 @@ void ls_status_page_set_resizes(ls_status_resizes resizes);
  * alone if `world` is NULL. 0: not known. */
 double ls_status_memory(const ls_world *world);
 
-/* Maps the page of the process that holds the folder's lock, or of one of its children; NULL: none. The caller closes
- * it. */
+/* Maps, read-only, the page of the process that holds the lock of the run's folder, or of one of its children; NULL:
+ * none. The caller closes it. */
 const ls_status_page *ls_status_page_open(const char *folder);
 /* Unmaps a page that ls_status_page_open() returned; NULL does nothing. */
 void ls_status_page_close(const ls_status_page *page);

@@ -71,8 +71,8 @@ static bool is_worth_waiting(ls_world *world, const ls_request *r) {
     return ls_beat_is_working(world, rank, world->timeout_s);
 }
 
-/* Fails if the awaited member's function has returned, because it will never join the collective. If the member left
- * because of a signal, the status is LS_ERR_PEER: the signal ended the run. */
+/* Fails if the awaited member's function has returned, because it will never join the collective; *seen_ns keeps when
+ * that was noticed. If the member left because of a signal, the status is LS_ERR_PEER: the signal ended the run. */
 static ls_status check_ended(const ls_world *world, const ls_request *r, uint64_t *seen_ns) {
     if (r->blocked_on < 0) return LS_OK;
     int rank = r->comm->world_rank[r->blocked_on];
@@ -122,7 +122,8 @@ static void relax(void) {
 #endif
 }
 
-/* Announces the sleep, checks once more for progress, then sleeps. */
+/* Announces the sleep, advances all requests once more, then sleeps until the bell rings, 50 ms at most (0.1 ms while
+ * messages between machines are in flight). Does not sleep if there was progress. */
 static ls_status sleep_once(ls_world *world, ls_request *request) {
     uint64_t slice = world->requests.net_pending ? net_slice_ns : sleep_slice_ns;
     if (!world->segment.base) {
@@ -251,7 +252,8 @@ ls_status ls_request_launch(ls_request *r, ls_request **out) {
     return status;
 }
 
-/* Ends a request on device memory: copies the staged result in, or makes later work wait for the queue. */
+/* Ends a request on device memory: copies a staged result to the device, or makes later work of the current queue wait
+ * for the request's own work and for the other members that read or write its tensors. */
 static ls_status end_on_device(const ls_staging *t) {
     if (t->to) return ls_device_copy_in(t->device, t->to, t->from, t->bytes);
     if (t->event.number) LS_TRY(ls_device_follow(t->device, t->event));
@@ -268,8 +270,9 @@ static ls_status finish_request(ls_request *r, ls_status status) {
     return status;
 }
 
-/* Returns the part of a wait in which bytes were in flight: it begins when the last member has started the collective.
- * If that time is not known, the whole wait counts. A sender waits for the receiver, not for bytes. */
+/* Returns the part of a wait, in ns, in which bytes were in flight: it begins when the last member has started the
+ * collective. If that time is not known, the whole wait counts. 0 for a sender, which waits for the receiver, not for
+ * bytes. */
 static uint64_t transfer_part(const ls_request *r, uint64_t begin_ns, uint64_t end_ns) {
     if (r->kind == LS_TRAFFIC_SEND) return 0;
     if (r->ready_ns <= begin_ns) return end_ns - begin_ns;

@@ -34,7 +34,8 @@ typedef ls_wire_load (*ls_wire_load_fn)(const ls_request *request);
  * LS_ERR_INPUT says what is wrong. */
 ls_status ls_wire_parse(const char *text, double *latency_s, double *bytes_per_s);
 
-/* Sets up the links of a world. LS_ERR_INPUT if its workers are on several machines. */
+/* Sets up the links of a world, and lets this thread's sleeps end on time; nothing without --slow-link. LS_ERR_INPUT if
+ * the workers are on several machines. */
 ls_status ls_wire_open(ls_world *world, const ls_workers_options *options);
 
 /* Returns whether the data that the local members (or local member number `from` ≥ 0) published with `stage` has

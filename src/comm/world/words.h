@@ -1,6 +1,7 @@
 /* words.h: control words, small messages besides those of collectives, between the workers of different machines: which
  * make progress, which wait for which, and whether one was asked to stop by a signal. The worker's main thread sends
- * and receives them, while it waits. Without a transport that carries words all functions do nothing. */
+ * and receives them, while it waits or works for long. Without a transport that carries words all functions do nothing.
+ */
 #ifndef LS_COMM_WORLD_WORDS_H
 #define LS_COMM_WORLD_WORDS_H
 

@@ -122,9 +122,9 @@ static inline int ls_layout_rank(const ls_layout *layout, ls_place_in_layout pla
 /* Formats a layout in one line: "dp 2 × tp 2 × pp 1, zero 1, …". Leaves out most knobs at their neutral values, and
  * equal shares. */
 void ls_layout_text(const ls_layout *layout, char *text, size_t room);
-/* Formats the number of blocks of each chunk, "5,4,4", truncated to `room`. */
+/* Formats the number of blocks of each chunk, "5,4,4"; ends with ",…" where it is too long for `room`. */
 void ls_layout_blocks_text(const int *chunk_first, int chunks, char *text, size_t room);
-/* Formats a list, "3,2,2", truncated to `room`. */
+/* Formats a list, "3,2,2"; ends with ",…" where it is too long for `room`. */
 void ls_layout_list_text(const int *numbers, int count, char *text, size_t room);
 /* Returns a new JSON object with the names of the flags, for --layout FILE and for the run directory; the caller
  * releases it. */

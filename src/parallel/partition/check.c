@@ -331,7 +331,8 @@ static ls_status check_copies(ls_partition *partition, verdict *v) {
     return LS_OK;
 }
 
-/* Verifies gathered weights after their use, as long as their buffer has not been reused. */
+/* Verifies gathered weights after their use, as long as their buffer has not been reused; check.bad_shard_param gets
+ * what differs. */
 static ls_status check_held(ls_partition *partition) {
     const ls_buffer_pool *pools[] = {&partition->weights.block, &partition->weights.table};
     for (int p = 0; p < 2; p++)
@@ -398,7 +399,7 @@ typedef struct recorded {
     uint64_t elems;
 } recorded;
 
-/* Returns whether this worker has all local rows of the weight in fp32, whichever worker updates them. */
+/* Returns whether this worker has all its rows of the weight in fp32, whichever worker updates them. */
 static bool is_whole(const ls_partition *partition, const ls_param *p) {
     return p->held && p->w && !is_gathered(partition, p) && ls_param_local_elems(p) > 0;
 }

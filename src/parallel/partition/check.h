@@ -39,7 +39,8 @@ typedef struct ls_check_finding {
     int64_t block; /* if it is late: number of the block of LS_CHECK_BLOCK elements that the worker updates */
 } ls_check_finding;
 
-/* Compares the hashes of parameters that several workers hold. Call after ls_partition_publish(). Collective. */
+/* Compares the hashes of parameters that several workers hold; *out has found false and param −1 if all are equal.
+ * Weights that ZeRO 3 gathers have no second holder and are skipped. Call after ls_partition_publish(). Collective. */
 ls_status ls_partition_check_replicas(ls_partition *partition, ls_check_finding *out);
 
 /* Records the sums of copies and the hashes of shards, for later checks. Call after ls_partition_publish(); the update

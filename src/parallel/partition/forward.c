@@ -108,7 +108,7 @@ static ls_status share_logits(ls_partition *partition, size_t row, float *logits
     return LS_OK;
 }
 
-/* Runs the head on the last row only. */
+/* Runs the head on the last of `rows` rows only; does nothing on other stages. */
 static ls_status last_row(ls_partition *partition, size_t rows) {
     const ls_chunk *chunk = &partition->stage.chunks[partition->stage.nchunks - 1];
     ls_block *block;
@@ -147,7 +147,8 @@ static ls_status extend(ls_partition *partition, size_t first, size_t rows, cons
     return status;
 }
 
-/* Runs the whole sequence, because no keys are cached. Rows after the end have no influence on it. */
+/* Runs the whole sequence, because no keys are cached, and shares the logits of its last row. Rows after the end have
+ * no influence on it. */
 static ls_status extend_anew(ls_partition *partition, size_t rows, const int32_t *ids, float *logits) {
     size_t T = partition->setup.T;
     for (size_t i = 0; i < T; i++) partition->input.host_ids[i] = i < rows ? ids[i] : 0;

@@ -7,9 +7,9 @@
 
 enum { ORDER_BITS = 24 };
 
-/* Returns the position of a result in the order of computation of a micro-batch: forward through the blocks, the loss,
- * then backward, with a block's weight gradients after its input gradient. A matmul comes before the result `made` of
- * its block. */
+/* Returns the position of a result in the order of computation, smaller is earlier: first by micro-batch, then forward
+ * through the blocks, the loss, and backward, with a block's weight gradients after its input gradient. `made` is the
+ * number of the matmul in its block; the block's output comes after all its matmuls. */
 static int64_t order_of(const ls_partition *partition, const ls_micro *micro, int block, ls_bad_phase phase, int made) {
     int64_t n = partition->model->nblocks, place = block;
     if (phase == LS_BAD_LOSS) place = n;

@@ -45,8 +45,8 @@ static void lay_plain(ls_partition *partition, ls_bucket *bucket, ls_arena *aren
     lay_gathered(partition, bucket);
 }
 
-/* Lays out the fp32 weights of a 16-bit bucket. Only the worker that updates an element has it in fp32; copies and
- * inference have none. */
+/* Assigns memory to the weights of a bucket that matmuls read in 16 bits, and to its fp32 weights. Only the worker that
+ * updates an element has it in fp32; copies and inference have none. */
 static void lay_rounded(ls_partition *partition, ls_bucket *bucket, ls_arena *arena) {
     size_t own = ls_bucket_own_elems(bucket);
     bool updates = partition->setup.train && bucket->param[0] != partition->tied.copy;

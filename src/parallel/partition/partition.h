@@ -162,7 +162,8 @@ const ls_schedule *ls_partition_schedule(const ls_partition *partition);
 /* Runs one action of this stage, outside a step. For pricing: a partition without a mesh computes its own part and
  * skips all communication. */
 ls_status ls_partition_run_action(ls_partition *partition, const ls_action *action, const ls_partition_feed *feed);
-/* Ends the reductions after the last action: every gradient of own elements is then complete. */
+/* Ends the reductions after the last action, joins the token slices of vectors, and adds up both uses of a tied table:
+ * every gradient of own elements is then complete. */
 ls_status ls_partition_finish_grads(ls_partition *partition);
 /* Where a value that is not finite was computed: in the output of a block, the loss, the gradient of a block's input,
  * the gradient of a parameter. */
@@ -207,7 +208,7 @@ void ls_partition_watch_groups(ls_partition *partition, ls_loss_sum *losses, ls_
 /* Adds the squares of a leaf, which the observer got, to part 0 … 2·G − 1, as far as this worker reports it. Vectors
  * are left out, because their slices are not joined yet. The observer gets a tied table twice, once for each use. */
 ls_status ls_partition_leaf_squares(ls_partition *partition, const ls_param *param, const float *leaf, int part);
-/* Returns whether the parameter is a table that embedding and head share. */
+/* Returns whether the parameter is the vocabulary table, and embedding and head share it. */
 bool ls_partition_is_tied(const ls_partition *partition, const ls_param *param);
 /* Returns the copy of a tied table that the head of the last stage reads; NULL: this worker has none. */
 const ls_param *ls_partition_tied_copy(const ls_partition *partition);
@@ -241,15 +242,15 @@ ls_status ls_partition_evaluate(ls_partition *partition, size_t count, size_t T,
 /* Runs forward on positions first … first + rows − 1 of one sequence, whose earlier positions earlier calls have run,
  * and writes the V logits of the last position to `logits` on every worker. first + rows ≤ setup.T. */
 ls_status ls_partition_extend(ls_partition *partition, size_t first, size_t rows, const int32_t *ids, float *logits);
-/* Returns whether keys and values are cached, so that `first` may be above 0. */
+/* Returns whether keys and values are cached, so that `first` of ls_partition_extend() may be above 0. */
 bool ls_partition_keeps_keys(const ls_partition *partition);
 
 /* ---- all workers together ---------------------------------------------------------------------------------------- */
 
 /* Replaces each number by its sum over all workers, modulo 2^64. */
 ls_status ls_partition_sum(ls_partition *partition, int64_t *numbers, size_t count);
-/* Computes the XXH3-128 of the weights: the hash of the hashes of blocks of 1024 elements, slice by slice, in model
- * order (rule 8). The same under every layout. */
+/* Computes the XXH3-128 of the weights, as 32 hexadecimal digits: the hash of the hashes of blocks of 1024 elements,
+ * slice by slice, in model order (rule 8). The same under every layout. */
 ls_status ls_partition_hash(ls_partition *partition, char text[33]);
 /* Computes the same hash for one tensor of one parameter. */
 ls_status ls_partition_hash_tensor(ls_partition *partition, const ls_param *param, ls_partition_tensor which,

@@ -144,7 +144,7 @@ static float *whole_grad(const ls_partition *partition, const ls_bucket *bucket)
     return ls_partition_rounds(partition) ? bucket->own_slot[0] : bucket->slot[0];
 }
 
-/* Gathers the rows that other workers of the TP group computed. */
+/* Gathers the rows of a vector's gradient that other workers of the TP group computed. */
 static ls_status gather_rows(ls_partition *partition, float *grad, ls_grad_rows rows) {
     size_t bytes[LS_SLICES_MAX];
     if (!partition->comms.tp || rows.count == rows.all) return LS_OK;

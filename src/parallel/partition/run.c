@@ -111,7 +111,8 @@ static ls_fusion fuse(job *j, const ls_block *block, int next, ls_block_pass pas
     return fusion;
 }
 
-/* Runs a chunk forward. The head runs in its backward action, which computes loss and gradient at once. */
+/* Runs a chunk forward: receives its input, runs its blocks and sends the output. The head runs in its backward action,
+ * which computes loss and gradient at once. */
 static ls_status forward(job *j) {
     ls_partition *partition = j->partition;
     const ls_chunk *chunk = j->chunk;

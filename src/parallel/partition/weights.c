@@ -85,7 +85,7 @@ bool ls_partition_piece_get(const ls_partition *partition, const ls_param *param
     return true;
 }
 
-/* Gets piece i of a part of a tensor, and its address. */
+/* Gets piece i of a part of a tensor, and its address in fp32 memory; false: there is none. */
 static bool locate(const ls_partition *partition, const held *h, ls_param_range range, int i, ls_partition_piece *out,
                    const float **memory) {
     local_piece p;
