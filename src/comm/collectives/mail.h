@@ -8,7 +8,8 @@
 
 /* Allocates a communicator's state for messages: comm->mail. The communicator frees it, also after an error. */
 ls_status ls_mail_open(ls_comm *comm);
-/* Frees that state and this member's rings and records in shared memory; does nothing if there is none. */
+/* Frees a communicator's state for messages, and this member's rings and records in shared memory; does nothing if
+ * there is none. */
 void ls_mail_close(ls_comm *comm);
 
 /* A message between local members whose bytes stay in the sender's device memory until the receiver's device has read

@@ -3,8 +3,8 @@
  *
  * The partition of a training run calls them. A collective takes its place in the device's order: it reads what was
  * enqueued before its start, and work enqueued after ls_request_wait() sees its result; only if staged does the
- * host wait for the device. Forms ending in _start return a request for ls_request_wait(); the buffers belong to it until then. How bytes
- * move depends on the device:
+ * host wait for the device. Forms ending in _start return a request for ls_request_wait(); the buffers belong to it
+ * until then. How bytes move depends on the device:
  *
  *     host     host pointers are valid: the calls of lockstep.h, without additional copies
  *     peers    devices of one machine access each other's memory; no host waits for a device (peers/peers.h). Only for

@@ -155,7 +155,7 @@ static ls_status signal_status(int number) {
     return number == SIGINT ? LS_ERR_INTERRUPTED : number == SIGUSR2 ? LS_ERR_REQUEUED : LS_ERR_TERMINATED;
 }
 
-/* Returns the message for that status. */
+/* Returns the message of a run that ends because of this signal. */
 static const char *signal_text(int number) {
     return number == SIGINT    ? "interrupted"
            : number == SIGUSR2 ? "stopped by signal 12, SIGUSR2, to be started again"
@@ -454,7 +454,7 @@ static ls_status make_segment(crew *c) {
     return LS_OK;
 }
 
-/* Shares the cores out among so many places, and releases the placement before. */
+/* Shares the cores out among so many places (sets of cores), and releases the placement before. */
 static ls_status place_workers(crew *c, int places) {
     ls_placement_free(&c->placement);
     return ls_placement_make(places, c->options->threads, !c->options->no_pin, &c->placement);

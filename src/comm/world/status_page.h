@@ -39,7 +39,7 @@ typedef struct ls_status_page {
 /* Creates this process's page, of which there is at most one, and lets the heartbeat fill it. Errors are ignored,
  * because a run does not depend on its page. */
 void ls_status_page_begin(ls_world *world);
-/* Stops the copying and removes the page. */
+/* Removes this process's page, after the heartbeat thread has stopped filling it; does nothing without a page. */
 void ls_status_page_end(ls_world *world);
 /* Writes to this process's page whether the run can be resized; does nothing without a page. */
 void ls_status_page_set_resizes(ls_status_resizes resizes);

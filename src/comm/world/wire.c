@@ -109,7 +109,8 @@ static void announce_transfer(ls_world *world, uint64_t until_ns) {
     while (seen < until_ns && !atomic_compare_exchange_weak(last, &seen, until_ns)) continue;
 }
 
-/* Counts time with transfers in flight once, for the collective whose transfer began first. */
+/* Adds the time in which this transfer is in flight to the worker's measurements (base/meter.h), if they are on; time
+ * that an earlier transfer has counted is not counted again. */
 static void meter_transfer(ls_wire *wire, const ls_request *r, uint64_t start_ns) {
     uint64_t from = later_of(start_ns, wire->counted_ns);
     if (!ls_meter_now.on || r->arrives_ns <= from) return;

@@ -9,7 +9,7 @@
 
 /* Allocates the list of what other workers said. From then on this worker's progress (base/alive.h) is sent. */
 ls_status ls_words_open(ls_world *world);
-/* Stops sending progress, and frees the list. */
+/* Stops sending this worker's progress, and frees what other workers said. */
 void ls_words_close(ls_world *world);
 /* Receives the words that have come since the last call, and keeps the last state of each worker in world->words. */
 void ls_words_receive(ls_world *world);

@@ -165,7 +165,7 @@ ls_status ls_world_check(ls_world *world);
 ls_status ls_world_check_stopped(const ls_world *world, double waited_s);
 /* Records the rank of the worker that missed this worker's deadline, before the failure is reported. */
 void ls_world_set_late(ls_world *world, int rank);
-/* Returns that rank; −1: none. */
+/* Returns the rank of the worker that missed this worker's deadline, as ls_world_set_late() recorded it; −1: none. */
 int ls_world_late(const ls_world *world);
 
 /* ---- words.c ----------------------------------------------------------------------------------------------------- */

@@ -136,7 +136,8 @@ static void settle(int64_t *words) {
     memcpy(words, sum.words, sizeof sum.words);
 }
 
-/* Writes the host's counts into the words of a block, and normalizes its sums. */
+/* Writes a block's counts that the host made into its words, and normalizes its sums, so that words of workers can be
+ * added. */
 static void give(const ls_block_numerics *n, int64_t *words) {
     words[ACT_ELEMS] = n->acts_elems;
     words[ELEMS] = n->elems;

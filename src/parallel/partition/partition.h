@@ -120,8 +120,8 @@ void ls_partition_pieces_fini(ls_partition_pieces *pieces);
  * collective. After the last write of weights all workers call ls_partition_settle(). */
 ls_status ls_partition_write(ls_partition *partition, const ls_param *param, ls_partition_tensor which, size_t first,
                              size_t count, const float *host);
-/* Copies these elements to the host, as far as this worker holds them; leaves the others in `host` unchanged. 16-bit
- * weights are widened to fp32. Not collective. */
+/* Copies elements first … first + count − 1 of a tensor to the host, as far as this worker holds them; leaves the
+ * others in `host` unchanged. 16-bit weights are widened to fp32. Not collective. */
 ls_status ls_partition_read(ls_partition *partition, const ls_param *param, ls_partition_tensor which, size_t first,
                             size_t count, float *host);
 /* Rounds written weights where matmuls read 16 bits, and sends the rounded ones to every worker that computes with
