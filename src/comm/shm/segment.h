@@ -72,7 +72,7 @@ typedef struct ls_worker_record {
 } ls_worker_record;
 
 typedef struct ls_segment_header {
-    ls_failure failure, stop;
+    ls_failure failure, stop;       /* the first failure; the first end because of a signal */
     _Atomic uint64_t asked_ns;      /* when a worker received the first signal to stop */
     _Atomic int asked;              /* number of that signal; 0: none */
     _Atomic uint64_t wire_until_ns; /* when the last transfer of a slow link ends: wire.h */
@@ -80,21 +80,21 @@ typedef struct ls_segment_header {
     _Atomic int ready;              /* number of workers that have restored their state (world/attempt.h) */
     _Atomic int leave;              /* the supervisor asks all workers to leave after the current step */
     _Atomic int abandoned;          /* a worker is lost: the others leave at once, which is no failure of theirs */
-    ls_worker_record workers[];
+    ls_worker_record workers[];     /* by the worker's number on this machine */
 } ls_segment_header;
 
 enum { LS_SEGMENT_FILES = 64 };
 
 typedef struct ls_segment {
-    int fd;                     /* header and control */
-    int files;                  /* number of files that hold heaps */
-    int heaps;                  /* heaps in each file; the last one may hold fewer */
-    int file[LS_SEGMENT_FILES]; /* descriptors; −1: none */
-    char *base;                 /* its address in this process; NULL: not mapped */
-    size_t bytes;               /* of the whole mapping */
-    int workers;
-    size_t control_at, control_bytes;
-    size_t heap_at, heap_bytes; /* of each worker */
+    int fd;                           /* header and control */
+    int files;                        /* number of files that hold heaps */
+    int heaps;                        /* heaps in each file; the last one may hold fewer */
+    int file[LS_SEGMENT_FILES];       /* descriptors; −1: none */
+    char *base;                       /* its address in this process; NULL: not mapped */
+    size_t bytes;                     /* of the whole mapping */
+    int workers;                      /* number of workers of the machine */
+    size_t control_at, control_bytes; /* offset and size of the control block of the world's communicator */
+    size_t heap_at, heap_bytes;       /* of each worker */
     ls_segment_header *header;
 } ls_segment;
 

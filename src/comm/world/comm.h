@@ -47,8 +47,8 @@ typedef struct ls_mail ls_mail; /* messages between members: collectives/send_re
 struct ls_comm {
     ls_world *world;
     ls_region memory; /* holds the lists below */
-    int rank, size;
-    int *world_rank; /* by rank */
+    int rank, size;   /* of this member; number of members */
+    int *world_rank;  /* by rank */
 
     /* Members by machine; `local` in a name means on this worker's machine. */
     int machines;          /* number of machines that hold members */
@@ -61,7 +61,7 @@ struct ls_comm {
     void *control;              /* NULL where local_size is 1 */
     bool owns_control;          /* this member allocated the block and frees it */
     ls_worker_record **records; /* by local number */
-    ls_completed *completed;
+    ls_completed *completed;    /* by local number */
     _Atomic uint64_t *channels; /* [from][to]: offset of the sender's channel, 0 until its first message */
     ls_slot *slots;             /* [LS_SLOTS][local_size]: ls_comm_slot() */
     char *small;                /* memory for small data, one stretch for each slot: ls_comm_small() */
@@ -79,7 +79,7 @@ struct ls_comm {
     bool takes_turns;       /* some local members share a GPU: peers/peers.h */
     bool peers;             /* local members' devices can access each other's memory: peers/peers.h */
     struct ls_links *links; /* between members' devices on different machines: links/links.h; NULL: none */
-    ls_traffic traffic[LS_TRAFFIC_KINDS];
+    ls_traffic traffic[LS_TRAFFIC_KINDS]; /* calls and bytes so far, by kind: ls_comm_traffic() */
 };
 
 /* A counter in device memory that another worker's device writes, and the value to wait for. */
@@ -93,10 +93,10 @@ typedef struct ls_counted {
  * requests end at an event in the device's queue. */
 typedef struct ls_staging {
     ls_device *device;
-    void *to; /* device memory that receives the staged result at the end; NULL: no result */
-    const void *from;
+    void *to;         /* device memory that receives the staged result at the end; NULL: no result */
+    const void *from; /* host memory with the result */
     size_t bytes;
-    int buffers;
+    int buffers;                         /* number of `buffer` */
     void *buffer[LS_TREE_COVER_MAX + 1]; /* host memory, freed at the end */
 
     uint64_t ready; /* value of this worker's counter from which on others may read and write its tensors */
@@ -114,22 +114,22 @@ struct ls_request {
     ls_request *next;                       /* in the list of requests in flight, or of spare ones */
     uint64_t number;                        /* of the collective; 0 for messages */
     bool done;
-    int phase;           /* what `step` does next; each collective has its own list of phases, from 0 */
-    int blocked_on;      /* rank of the member it waits for; −1: none known */
-    uint64_t arrives_ns; /* over a slow link: when the data arrives; 0: not in flight */
-    uint64_t ready_ns;   /* when the last of the other members started it; 0: not known */
-    uint64_t traffic_bytes;
-    ls_span span; /* from its start to its end */
+    int phase;              /* what `step` does next; each collective has its own list of phases, from 0 */
+    int blocked_on;         /* rank of the member it waits for; −1: none known */
+    uint64_t arrives_ns;    /* over a slow link: when the data arrives; 0: not in flight */
+    uint64_t ready_ns;      /* when the last of the other members started it; 0: not known */
+    uint64_t traffic_bytes; /* what the request adds to the communicator's traffic counters */
+    ls_span span;           /* from its start to its end */
 
     uint64_t fingerprint; /* of a collective: its kind and sizes */
-    const void *in;
-    void *out;
-    size_t bytes; /* of a buffer; for a sum: elements */
-    int peer;     /* rank of the root or of the partner */
+    const void *in;       /* this member's input, and */
+    void *out;            /* its output; either may be replaced by a copy that local members can access */
+    size_t bytes;         /* of a buffer; for a sum: elements */
+    int peer;             /* rank of the root or of the partner */
     int tag;
     ls_dtype dtype;
-    struct ls_reduce_plan *plan;
-    size_t window; /* number of the current window of a sum between machines */
+    struct ls_reduce_plan *plan; /* of a sum; NULL: no sum */
+    size_t window;               /* number of the current window of a sum between machines */
 
     void *user_out; /* where to copy `out` at the end, if it was staged */
     size_t user_out_bytes;

@@ -46,7 +46,7 @@ typedef struct ls_net_word {
 } ls_net_word;
 
 typedef struct ls_transport {
-    const char *name;
+    const char *name; /* "self", "shm" or "mpi" */
     /* Starts or joins the workers, calls `fn` in each and returns the run's status: ls_workers_run(). */
     ls_status (*run)(const ls_workers_options *options, ls_worker_fn fn, void *arg);
 

@@ -27,10 +27,10 @@ typedef struct ls_machines {
 
 /* Why this worker can start no further request; written by failure.c. */
 typedef struct ls_world_failure {
-    bool failed;     /* a request failed, or another worker did */
-    ls_status cause; /* status of the failure if it was this worker's; LS_OK: it was another's */
-    char text[LS_MESSAGE_MAX];
-    int late; /* 1 + the rank of the worker that missed this worker's deadline; 0: none */
+    bool failed;               /* a request failed, or another worker did */
+    ls_status cause;           /* status of the failure if it was this worker's; LS_OK: it was another's */
+    char text[LS_MESSAGE_MAX]; /* message of that failure */
+    int late;                  /* 1 + the rank of the worker that missed this worker's deadline; 0: none */
 } ls_world_failure;
 
 /* Requests of all communicators; written by wait.c. */
@@ -66,7 +66,7 @@ typedef struct ls_net_words {
 typedef struct ls_wire {
     bool slow; /* --slow-link is given */
     uint64_t latency_ns;
-    double ns_per_byte;
+    double ns_per_byte;               /* 0: the bandwidth is not limited */
     uint64_t in_free_ns, out_free_ns; /* when this worker's links have carried all booked transfers */
     uint64_t counted_ns;              /* transfers up to here are counted in base/meter.h */
     uint64_t wake_ns;                 /* when the next transfer in flight arrives, as of the last look; or ... */
@@ -109,9 +109,9 @@ struct ls_world {
     /* Set when the world is opened (transports/open.c). */
     double timeout_s; /* --timeout, or its default */
     uint64_t spin_ns; /* how long to spin before sleeping; 0 where workers share cores */
-    ls_heap heap;
-    ls_pool *pool;
-    ls_comm *comm; /* of all workers */
+    ls_heap heap;     /* this worker's part of the segment, where there is one */
+    ls_pool *pool;    /* this worker's threads */
+    ls_comm *comm;    /* of all workers */
 
     bool goes_on;            /* this worker leaves, and the run continues in the next attempt; written by world.c */
     uint64_t moves;          /* grows with each step that makes progress: ls_world_moved() */
@@ -125,7 +125,7 @@ struct ls_world {
     /* For collectives on device memory. */
     ls_device *device; /* of this worker; NULL: none, or a CPU device; written by movers/device.c */
     ls_device_watch watch;
-    ls_scratch_piece scratch[LS_SCRATCH_KINDS][LS_QUEUES];
+    ls_scratch_piece scratch[LS_SCRATCH_KINDS][LS_QUEUES]; /* by kind and device queue */
     struct ls_peers *peers; /* of the device; NULL: it does not share its memory; written by peers/memory.c */
     ls_world_links links;
 };

@@ -37,19 +37,19 @@ typedef struct ls_bucket {
     size_t offset[LS_BUCKET_PARAMS_MAX]; /* in elements; of a vector, counted in weights */
     size_t elems;                        /* of the weights */
     size_t grad_elems;                   /* of a slot: S times as many for vectors */
-    bool sharded;
+    bool sharded;                        /* see above: otherwise whole */
     size_t *shard; /* dp + 1: member r owns elements shard[r] … shard[r+1] − 1, if sharded; freed with the bucket */
     size_t own_begin, own_end; /* elements of the gradient whose sum this worker gets */
 
     /* memory of the device */
-    float *w;                          /* all elements; with zero 3 while they are gathered */
-    float *shard_w;                    /* own elements, where w has not all of them */
-    uint16_t *w16;                     /* the weights as matmuls read them, where these are 16-bit: as w */
-    uint16_t *shard_w16;               /* zero 3: own elements of them */
-    int slots, own_slots;              /* number of `slot`, and of `own_slot` */
-    uint16_t *wire[LS_GRAD_SLOTS_MAX]; /* by slot: what travels of a leaf, where that is 16-bit */
-    float *slot[LS_GRAD_SLOTS_MAX];
-    float *own_slot[LS_NATIVE_SLOTS_MAX];
+    float *w;                             /* all elements; with zero 3 while they are gathered */
+    float *shard_w;                       /* own elements, where w has not all of them */
+    uint16_t *w16;                        /* the weights as matmuls read them, where these are 16-bit: as w */
+    uint16_t *shard_w16;                  /* zero 3: own elements of them */
+    int slots, own_slots;                 /* number of `slot`, and of `own_slot` */
+    uint16_t *wire[LS_GRAD_SLOTS_MAX];    /* by slot: what travels of a leaf, where that is 16-bit */
+    float *slot[LS_GRAD_SLOTS_MAX];       /* gradients of all elements, by slot */
+    float *own_slot[LS_NATIVE_SLOTS_MAX]; /* zero ≥ 2: sums of own elements, by slot of the stack */
 
     /* running */
     bool ready;            /* all of this worker's gradients of the step are complete */

@@ -34,7 +34,7 @@ typedef struct ls_check_finding {
     ls_check_tensor tensor;
     int nworkers; /* number of `workers`, ranks to blame: the one that differs, both of two that differ, or the owner of
                      state that changed */
-    int workers[LS_WORKERS_MAX];
+    int workers[LS_WORKERS_MAX]; /* ranks, ascending */
     bool is_late;  /* the last update found it and did not update that block, but other workers made their updates */
     int64_t block; /* if it is late: number of the block of LS_CHECK_BLOCK elements that the worker updates */
 } ls_check_finding;

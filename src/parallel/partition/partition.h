@@ -135,7 +135,7 @@ ls_status ls_partition_settle(ls_partition *partition);
  * a worker that needs only the classes. */
 typedef struct ls_partition_feed {
     ls_status (*read)(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets);
-    void *ctx;
+    void *ctx; /* of both callbacks */
     ls_status (*images)(void *ctx, size_t begin, size_t end, float *pixels, int32_t *classes);
     size_t context; /* in an evaluation: targets at the start of each sequence that are not scored */
     uint64_t batch; /* its number in the run, from 1, for ls_partition_prepare(); 0: it has none */

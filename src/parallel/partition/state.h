@@ -87,9 +87,9 @@ void ls_partition_free_buckets(ls_partition *partition);
 enum { LS_PARTITION_BUFFERS = 2 };
 
 typedef struct ls_buffer_pool {
-    int count, next; /* number of buffers, and the one to be used next */
-    size_t elems;    /* of each */
-    void *memory[LS_PARTITION_BUFFERS];
+    int count, next;                       /* number of buffers, and the one to be used next */
+    size_t elems;                          /* of each */
+    void *memory[LS_PARTITION_BUFFERS];    /* on the device */
     uint16_t *wire[LS_PARTITION_BUFFERS];  /* of leaves that travel as 16 bits */
     ls_bucket *user[LS_PARTITION_BUFFERS]; /* the bucket whose data the buffer holds; NULL: none */
 } ls_buffer_pool;
@@ -121,12 +121,12 @@ typedef struct ls_chunk_slot {
 } ls_chunk_slot;
 
 typedef struct ls_chunk {
-    int number;     /* among all chunks */
-    int first, end; /* blocks of the model */
-    bool has_embedding, has_head;
-    int slots, kept_slots; /* micro-batches whose activations, and gradients, exist at a time */
-    ls_chunk_slot *slot;   /* [slots] */
-    ls_chunk_slot *kept;   /* [kept_slots]: gradients for backward-weights; only `kept` of these is used */
+    int number;                   /* among all chunks */
+    int first, end;               /* blocks of the model */
+    bool has_embedding, has_head; /* the chunk has the first, or the last, block of the model */
+    int slots, kept_slots;        /* micro-batches whose activations, and gradients, exist at a time */
+    ls_chunk_slot *slot;          /* [slots] */
+    ls_chunk_slot *kept;          /* [kept_slots]: gradients for backward-weights; only `kept` of these is used */
 } ls_chunk;
 
 /* Buffers of messages to another stage, used in turn. */
@@ -137,13 +137,13 @@ typedef struct ls_send_ring {
 } ls_send_ring;
 
 typedef struct ls_stage {
-    int nchunks;
+    int nchunks; /* number of `chunks`: virtual stages */
     ls_chunk *chunks;
     unsigned kept_parts; /* of saved activations, LS_SAVE_*; the others are recomputed */
     void **shared;       /* by block of the model: the recomputed parts, which all blocks have in the same memory */
     ls_scratch *scratch; /* by block of the model: of different blocks in the same memory, … */
     void **own_scratch;  /* … and the structs of its kind that point there */
-    ls_send_ring forward, backward;
+    ls_send_ring forward, backward; /* of outputs, and of input gradients */
 } ls_stage;
 
 /* Makes schedule, chunks, slots and rings of this stage, without device memory. */
@@ -189,8 +189,8 @@ ls_status ls_partition_send_tied_weight(ls_partition *partition);
 typedef struct ls_fed_images {
     uint64_t batch; /* 0: one without number, or none */
     size_t begin, end;
-    bool with_pixels, on_device;
-    bool is_ahead; /* read for the next step */
+    bool with_pixels, on_device; /* pixels were read, not only classes; they have been copied to the device */
+    bool is_ahead;               /* read for the next step */
 } ls_fed_images;
 
 typedef struct ls_partition_input {
@@ -242,8 +242,8 @@ typedef struct ls_partition_at {
     const ls_micro *micro; /* NULL: results are not observed */
     int number;            /* of the micro-batch */
     int block;
-    bool is_back;
-    int made; /* number of results of the block so far */
+    bool is_back; /* in backward */
+    int made;     /* number of results of the block so far */
 } ls_partition_at;
 
 typedef struct ls_partition_results {
@@ -293,7 +293,7 @@ ls_status ls_partition_tell_all(ls_partition *partition, const void *own, size_t
 typedef struct ls_partition_sums {
     int64_t *words, *host_words; /* of a step, on the device, and as read last */
     int64_t *host_parts;         /* squares by group of a device whose memory is the host's; NULL: among the words */
-    ls_hash128 *hashes, *host_hashes;
+    ls_hash128 *hashes, *host_hashes;                /* a list of hashes, of one check at a time, and its copy */
     size_t hash_room;                                /* elements of these two */
     ls_loss_sum *group_losses;                       /* borrowed: also gets losses by group; NULL: none */
     ls_exact_sum *group_squares;                     /* borrowed: also gets squares of leaves; NULL: none */
@@ -413,8 +413,8 @@ struct ls_partition {
     ls_pass_plan pass;
     ls_grad_places grads;
     int nbuckets;
-    ls_bucket *buckets; /* in the order in which backward finishes them */
-    ls_buffer_pools weights, leaves;
+    ls_bucket *buckets;              /* in the order in which backward finishes them */
+    ls_buffer_pools weights, leaves; /* of gathered weights, and of gradients of single groups */
     ls_stage stage;
     ls_tied_table tied;
     ls_partition_input input;

@@ -40,8 +40,8 @@ typedef struct ls_action {
 
 typedef struct ls_schedule {
     ls_schedule_kind kind;
-    int stages, chunks; /* chunks of one stage */
-    int micros;
+    int stages, chunks;  /* chunks of one stage */
+    int micros;          /* number of micro-batches */
     int *count;          /* by stage: number of its actions */
     ls_action **actions; /* by stage: its list, in order */
     int *slots, *kept;   /* [stages][chunks]: how many slots of each kind there are */
