@@ -13,9 +13,11 @@ enum { SMALL_PIECE_BYTES = 2 << 10 };
 
 enum { EXPOSE, LOCAL, RECEIVE, REMOTE, LEAVE };
 
+/* Returns the bytes of a rank's piece; r->bounds has the displacements of all pieces in the output. */
 static size_t piece_bytes(const ls_request *r, int rank) { return r->bounds[rank + 1] - r->bounds[rank]; }
 
-/* Small pieces go through the slot itself, so no member must wait until the others have read its buffer. */
+/* Returns whether pieces are small enough to go through the slots themselves, so that no member must wait until the
+ * others have read its buffer. */
 static bool is_small(const ls_request *r) {
     const ls_comm *comm = r->comm;
     return comm->machines == 1 && comm->control && r->bytes <= SMALL_PIECE_BYTES;
@@ -48,6 +50,8 @@ static ls_status expose(ls_request *r) {
     return LS_OK;
 }
 
+/* Starts all messages between machines: receives, as the agent of ranks elsewhere, their pieces, and sends the own
+ * piece to one agent on each other machine. */
 static ls_status exchange_pieces(ls_request *r) {
     ls_comm *comm = r->comm;
     int tag = ls_request_net_tag(r, 0);
@@ -64,6 +68,7 @@ static ls_status exchange_pieces(ls_request *r) {
     return LS_OK;
 }
 
+/* Returns the bytes on slow links: each member receives the pieces of all others and sends its own to each of them. */
 static ls_wire_load gather_load(const ls_request *r) {
     const ls_comm *comm = r->comm;
     double all = (double)r->bounds[comm->size], others = (double)(comm->size - 1), most = 0;
@@ -76,6 +81,7 @@ static ls_wire_load gather_load(const ls_request *r) {
     return (ls_wire_load){.in_bytes = all - own, .out_bytes = others * own, .most_bytes = most};
 }
 
+/* Copies the pieces of the other local members from their buffers into this member's output. */
 static void copy_local(ls_request *r) {
     ls_comm *comm = r->comm;
     /* Each member starts with its next neighbour, so that not all read the same buffer at once. */
@@ -87,6 +93,7 @@ static void copy_local(ls_request *r) {
     }
 }
 
+/* Copies pieces of other machines from the outputs of the local members that received them. */
 static void copy_remote(ls_request *r) {
     ls_comm *comm = r->comm;
     for (int rank = 0; rank < comm->size; rank++) {
@@ -100,6 +107,8 @@ static void copy_remote(ls_request *r) {
     }
 }
 
+/* Runs the phase that r->phase names and sets the next; LS_REQUEST_WAITS: to be called again. So do all step
+ * functions. */
 static ls_status step_all_gather(ls_request *r) {
     switch (r->phase) {
     case EXPOSE:
@@ -152,6 +161,7 @@ ls_status ls_all_gather_prepare(ls_comm *comm, const void *in, void *out_buffer,
     return LS_OK;
 }
 
+/* Starts an all-gather (ls_comm_all_gather()); ls_request_wait() ends it, and the buffers belong to it until then. */
 ls_status ls_comm_all_gather_start(ls_comm *comm, const void *in, void *out_buffer, const size_t *bytes,
                                    ls_request **out) {
     LS_TRY(ls_all_gather_prepare(comm, in, out_buffer, bytes, step_all_gather, out));

@@ -23,6 +23,7 @@ enum { SMALL_READ_BYTES = 4 << 10, SMALL_PARTS = 64 };
 
 /* ---- small ------------------------------------------------------------------------------------------------------- */
 
+/* Returns whether the sum takes the small form: one machine, and all parts fit into the slots. */
 static bool is_small(const ls_request *r) {
     const ls_comm *comm = r->comm;
     size_t part = r->bytes * ls_reduce_width(r);
@@ -31,10 +32,12 @@ static bool is_small(const ls_request *r) {
            part * (size_t)r->plan->all_parts <= SMALL_READ_BYTES;
 }
 
+/* Returns the bytes of a part for this subtree: in a sum of bf16 only a single group is bf16, a subtree is fp32. */
 static size_t part_bytes(const ls_request *r, ls_tree_node node) {
     return r->bytes * ls_dtype_bytes(r->dtype == LS_BF16 && node.count > 1 ? LS_F32 : r->dtype);
 }
 
+/* Copies this member's parts into its memory of the slot. */
 static void publish_small(ls_request *r) {
     ls_comm *comm = r->comm;
     char *to = ls_comm_small(comm, r, comm->local);
@@ -45,6 +48,7 @@ static void publish_small(ls_request *r) {
         memcpy(to + (size_t)i * stride, r->parts[i], part_bytes(r, plan->parts[first + i]));
 }
 
+/* Adds up all members' parts from the slots into this member's output. */
 static void sum_small(ls_request *r) {
     const ls_reduce_plan *plan = r->plan;
     ls_tree_source sources[SMALL_PARTS];
@@ -60,6 +64,7 @@ static void sum_small(ls_request *r) {
 
 /* ---- large ------------------------------------------------------------------------------------------------------- */
 
+/* Returns the output of a local member, which this member may write to. */
 static char *output_of(const ls_request *r, int local) {
     const ls_comm *comm = r->comm;
     return local == comm->local ? r->out : ls_segment_at(&comm->world->segment, ls_comm_slot(comm, r, local)->out);
@@ -77,6 +82,7 @@ static bool is_in_place(const ls_request *r) {
     return false;
 }
 
+/* Sums this member's shard (its window) and writes it to the outputs of all local members. */
 static ls_status write_shard(ls_request *r) {
     const ls_comm *comm = r->comm;
     void *outs[LS_WORKERS_MAX];
@@ -89,6 +95,8 @@ static ls_status write_shard(ls_request *r) {
     return ls_reduce_sum(r, outs, comm->local_size, stream);
 }
 
+/* Starts the messages that carry finished shards between machines: receives those for which this member is the agent,
+ * and sends its own to one agent on each other machine. */
 static ls_status exchange_shards(ls_request *r) {
     ls_comm *comm = r->comm;
     size_t begin, n, width = ls_reduce_width(r);
@@ -107,6 +115,7 @@ static ls_status exchange_shards(ls_request *r) {
     return LS_OK;
 }
 
+/* Copies the shards that this member received from other machines to the outputs of all other local members. */
 static void spread_arrivals(ls_request *r) {
     ls_comm *comm = r->comm;
     size_t width = ls_reduce_width(r);
@@ -122,10 +131,13 @@ static void spread_arrivals(ls_request *r) {
 
 /* ---- over a slow link -------------------------------------------------------------------------------------------- */
 
+/* Returns the bytes on slow links if each member reads all parts of all others. */
 static ls_wire_load small_load(const ls_request *r) { return ls_reduce_load(r, true); }
+/* Returns the bytes on slow links if each member reads its shard of all parts. */
 static ls_wire_load parts_load(const ls_request *r) { return ls_reduce_load(r, false); }
 
-/* Load of sending the finished shards, which in fact are written directly into the outputs. */
+/* Returns the bytes on slow links of sending the finished shards: each member sends its own to all others. In fact they
+ * are written directly into the outputs. */
 static ls_wire_load sums_load(const ls_request *r) {
     const ls_comm *comm = r->comm;
     ls_wire_load load = {0};
@@ -141,6 +153,7 @@ static ls_wire_load sums_load(const ls_request *r) {
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
+/* Publishes the parts, in the slot if they are small, else by their offsets, together with the output. */
 static ls_status begin_all_reduce(ls_request *r) {
     ls_comm *comm = r->comm;
     if (is_small(r)) {
@@ -156,6 +169,8 @@ static ls_status begin_all_reduce(ls_request *r) {
     return LS_OK;
 }
 
+/* Runs the phase that r->phase names and sets the next; LS_REQUEST_WAITS: to be called again. Between machines,
+ * EXCHANGE to WRITTEN are repeated for each window. */
 static ls_status step_all_reduce(ls_request *r) {
     bool one_machine = r->comm->machines == 1;
     uint64_t stage = 2 + 2 * (uint64_t)r->window;
@@ -202,7 +217,8 @@ static ls_status step_all_reduce(ls_request *r) {
     return LS_OK;
 }
 
-/* Divides into shards of whole cache lines. They may be small, because callers never see these shards. */
+/* Writes size + 1 bounds that divide `elems` elements into shards of whole cache lines. They may be small, because
+ * callers never see these shards. */
 static void divide_into_lines(size_t elems, int size, size_t *bounds) {
     enum { LINE = 16 };
     size_t lines = (elems + LINE - 1) / LINE;
@@ -212,13 +228,14 @@ static void divide_into_lines(size_t elems, int size, size_t *bounds) {
     }
 }
 
-/* elems·rank/size without overflow. */
+/* Returns elems·rank/size, rounded down, without overflow. */
 static size_t even_bound(size_t elems, int rank, int size) {
     size_t n = (size_t)size, r = (size_t)rank;
     return elems / n * r + elems % n * r / n;
 }
 
-/* Returns the traffic of an even reduce-scatter followed by an all-gather, whatever the shards are: see lockstep.h. */
+/* Returns the bytes counted as this worker's traffic: those of an even reduce-scatter followed by an all-gather,
+ * whatever the shards are. */
 static uint64_t all_reduce_traffic(const ls_request *r) {
     int rank = r->comm->rank, size = r->comm->size;
     size_t own = even_bound(r->bytes, rank + 1, size) - even_bound(r->bytes, rank, size);
@@ -235,6 +252,8 @@ ls_status ls_all_reduce_prepare(ls_comm *comm, const ls_runs *runs, ls_dtype dty
     return LS_OK;
 }
 
+/* Starts an ordered all-reduce (ls_comm_all_reduce()); ls_request_wait() ends it, and the buffers belong to it until
+ * then. */
 ls_status ls_comm_all_reduce_start(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
                                    void *out_buffer, size_t elems, ls_request **out) {
     LS_TRY(ls_all_reduce_prepare(comm, runs, dtype, parts, out_buffer, elems, step_all_reduce, out));

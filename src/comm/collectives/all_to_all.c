@@ -10,6 +10,7 @@
 
 enum { EXPOSE, LOCAL, REMOTE, LEAVE };
 
+/* Makes this member's input readable for local members; takes a copy if the output would overwrite it. */
 static ls_status expose(ls_request *r) {
     ls_comm *comm = r->comm;
     size_t all = r->bytes * (size_t)comm->size;
@@ -30,6 +31,7 @@ static ls_status expose(ls_request *r) {
     return LS_OK;
 }
 
+/* Starts the messages with the blocks from and to members on other machines. */
 static ls_status exchange_blocks(ls_request *r) {
     ls_comm *comm = r->comm;
     int tag = ls_request_net_tag(r, 0);
@@ -45,11 +47,13 @@ static ls_status exchange_blocks(ls_request *r) {
     return LS_OK;
 }
 
+/* Returns the bytes on slow links: one block from and to each other member. */
 static ls_wire_load all_to_all_load(const ls_request *r) {
     double bytes = (double)r->bytes * (double)(r->comm->size - 1);
     return (ls_wire_load){.in_bytes = bytes, .out_bytes = bytes, .most_bytes = bytes};
 }
 
+/* Copies the own block, and the blocks of local members from their inputs. */
 static void copy_local(ls_request *r) {
     ls_comm *comm = r->comm;
     size_t mine = (size_t)comm->rank * r->bytes;
@@ -62,6 +66,7 @@ static void copy_local(ls_request *r) {
     }
 }
 
+/* Runs the phase that r->phase names and sets the next; LS_REQUEST_WAITS: to be called again. */
 static ls_status step_all_to_all(ls_request *r) {
     switch (r->phase) {
     case EXPOSE:
@@ -85,6 +90,7 @@ static ls_status step_all_to_all(ls_request *r) {
     return LS_OK;
 }
 
+/* Starts an all-to-all (ls_comm_all_to_all()); ls_request_wait() ends it, and the buffers belong to it until then. */
 ls_status ls_comm_all_to_all_start(ls_comm *comm, const void *in, void *out_buffer, size_t bytes, ls_request **out) {
     ls_request *r;
     *out = NULL;

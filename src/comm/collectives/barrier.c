@@ -9,6 +9,8 @@
 
 enum { ENTER, LOCAL, ROUND, ROUND_WAIT, RELEASE };
 
+/* Runs the phase that r->phase names and sets the next; LS_REQUEST_WAITS: to be called again. r->window counts the
+ * rounds. */
 static ls_status step_barrier(ls_request *r) {
     ls_comm *comm = r->comm;
     int machines = comm->machines;
@@ -46,6 +48,7 @@ static ls_status step_barrier(ls_request *r) {
     return LS_OK;
 }
 
+/* Starts a barrier; ls_request_wait() returns once all members have started it. */
 ls_status ls_comm_barrier_start(ls_comm *comm, ls_request **out) {
     ls_request *r;
     *out = NULL;
@@ -54,6 +57,7 @@ ls_status ls_comm_barrier_start(ls_comm *comm, ls_request **out) {
     return ls_request_launch(r, out);
 }
 
+/* Returns once all members of the communicator have called it. */
 ls_status ls_comm_barrier(ls_comm *comm) {
     ls_request *r;
     LS_TRY(ls_comm_barrier_start(comm, &r));

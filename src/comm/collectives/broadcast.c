@@ -14,16 +14,19 @@ static int find_holder(const ls_comm *comm, int root, int machine) {
     return machine == comm->machine_of[root] ? root : comm->machine_ranks[comm->machine_first[machine]];
 }
 
+/* Returns the machine with this number in the tree of machines, in which the root's machine is number 0. */
 static int machine_at(const ls_comm *comm, int root, size_t number) {
     return (int)(((size_t)comm->machine_of[root] + number) % (size_t)comm->machines);
 }
 
+/* Returns the largest power of two that is not above `number` ≥ 1. */
 static size_t highest_bit(size_t number) {
     size_t bit = 1;
     while (bit * 2 <= number) bit *= 2;
     return bit;
 }
 
+/* Starts to send the data to the machines below machine number `mine` in the tree. */
 static ls_status send_on(ls_request *r, size_t mine) {
     ls_comm *comm = r->comm;
     for (size_t bit = mine ? 2 * highest_bit(mine) : 1; mine + bit < (size_t)comm->machines; bit *= 2) {
@@ -33,13 +36,16 @@ static ls_status send_on(ls_request *r, size_t mine) {
     return LS_OK;
 }
 
-/* The root sends to one member after the other, beginning with its next neighbour. */
+/* Returns the bytes on slow links of a reader: the root sends to one member after the other, beginning with its next
+ * neighbour, so a reader waits for its turn. */
 static ls_wire_load broadcast_load(const ls_request *r) {
     const ls_comm *comm = r->comm;
     int turn = (comm->rank - r->peer + comm->size) % comm->size;
     return (ls_wire_load){.in_bytes = (double)r->bytes, .most_bytes = (double)r->bytes * (double)turn};
 }
 
+/* Runs the phase that r->phase names and sets the next; LS_REQUEST_WAITS: to be called again. The holder of a machine
+ * sends on and waits for its readers; the others only run READ. */
 static ls_status step_broadcast(ls_request *r) {
     ls_comm *comm = r->comm;
     int keeper = find_holder(comm, r->peer, comm->machine);
@@ -96,6 +102,7 @@ static ls_status step_broadcast(ls_request *r) {
     return LS_OK;
 }
 
+/* Starts a broadcast of the root's buffer to all members; ls_request_wait() ends it. LS_ERR_INPUT: no such root. */
 ls_status ls_comm_broadcast_start(ls_comm *comm, int root, void *buffer, size_t bytes, ls_request **out) {
     ls_request *r;
     *out = NULL;
@@ -111,6 +118,7 @@ ls_status ls_comm_broadcast_start(ls_comm *comm, int root, void *buffer, size_t 
     return ls_request_launch(r, out);
 }
 
+/* Copies `bytes` bytes of the root's buffer to the buffers of all members. */
 ls_status ls_comm_broadcast(ls_comm *comm, int root, void *buffer, size_t bytes) {
     ls_request *r;
     LS_TRY(ls_comm_broadcast_start(comm, root, buffer, bytes, &r));

@@ -35,11 +35,13 @@ typedef struct sum {
 
 static int most(int a, int b) { return a > b ? a : b; }
 
+/* Returns whether the part is a single fp32 source, which needs no copy in scratch. */
 static bool is_read_in_place(const part *p) { return p->left < 0 && p->dtype == LS_F32; }
 
+/* Returns the type of a source's elements. */
 static ls_dtype dtype_of(const sum *s, int source) { return ls_reduce_dtype(s->dtype, s->of[source].node); }
 
-/* Lists the subtrees of the program. */
+/* Lists the subtrees of the program, and for each whether one kernel can add it up and how much scratch it needs. */
 static void list_subtrees(sum *s, const ls_tree_program *program, int *stack) {
     part *parts = s->parts;
     int n = 0, depth = 0;
@@ -63,15 +65,18 @@ static void list_subtrees(sum *s, const ls_tree_program *program, int *stack) {
     s->whole = n - 1;
 }
 
+/* Returns the scratch of the whole sum, for one piece of the tensors; 0: one kernel adds it up. */
 static size_t needed_bytes(const sum *s) {
     return s->parts[s->whole].plain ? 0 : (size_t)s->parts[s->whole].needs * PIECE_ELEMS * sizeof(float);
 }
 
+/* Enqueues the kernel that adds up `count` tensors of one type in the order of the tree, over s->elems elements. */
 static ls_status call_tree_sum(const sum *s, const void *const *sources, ls_dtype dtype, int count, float *out) {
     return s->device->ops->tree_sum(s->device, &(ls_tree_sum_call){out, sources, dtype, count, s->elems});
 }
 
-/* Adds up a subtree into `out`. May use the scratch from piece `at` on; `out` may be the first of these pieces. */
+/* Enqueues the sum of subtree `number` into `out`. May use the scratch from piece `at` on; `out` may be the first of
+ * these pieces. */
 static ls_status sum_subtree(const sum *s, int number, int at, float *out) {
     const part *p = &s->parts[number];
     if (p->plain) return call_tree_sum(s, s->sources + p->first, p->dtype, p->count, out);
@@ -86,6 +91,7 @@ static ls_status sum_subtree(const sum *s, int number, int at, float *out) {
     return call_tree_sum(s, both, LS_F32, 2, out);
 }
 
+/* Enqueues the whole sum, piece by piece, or at once if one kernel suffices. */
 static ls_status sum_pieces(sum *s, const void *const *sources, float *out, size_t elems) {
     size_t piece = s->parts[s->whole].plain ? elems : PIECE_ELEMS;
     for (size_t at = 0; at < elems; at += piece) {
@@ -97,6 +103,7 @@ static ls_status sum_pieces(sum *s, const void *const *sources, float *out, size
     return LS_OK;
 }
 
+/* Allocates the lists of a sum from `lists`, which the caller frees, and fills them. */
 static ls_status plan_sum(sum *s, ls_region *lists, const ls_tree_program *program) {
     s->parts = ls_region_take(lists, (size_t)program->length, sizeof *s->parts);
     int *stack = ls_region_take(lists, (size_t)program->length, sizeof *stack);

@@ -1,6 +1,8 @@
 /* device_sum.h: ordered sums by a device over tensors in its memory, and the scratch memory that they need.
  *
- * Each worker has one piece of scratch for each kind and queue, which grows and is freed with the device. */
+ * The movers peers and links call it to add up parts that a device can read; the order of additions is a fixed binary
+ * tree, given as a program (numerics/tree.h). Each worker has one piece of scratch for each kind and device queue,
+ * which grows and is freed with the device. Work is enqueued, not waited for; the worker's main thread calls. */
 #ifndef LS_COMM_COLLECTIVES_DEVICE_SUM_H
 #define LS_COMM_COLLECTIVES_DEVICE_SUM_H
 
@@ -12,13 +14,14 @@
 ls_status ls_device_sum(const ls_request *request, const ls_tree_program *program, const ls_reduce_source *of,
                         int count, const void *const *sources, void *out, size_t elems);
 
-/* Computes the scratch, in *bytes, that the device needs for a sum of these runs over `size` workers. Any thread. */
+/* Computes the device scratch, in *bytes, that a sum of these runs over `size` workers needs, for ls_tensor_lend(); 0
+ * if one kernel suffices. Any thread. */
 ls_status ls_tensor_sum_bytes(int size, const ls_runs *runs, ls_dtype dtype, size_t *bytes);
 /* Lends the communicator's queue `bytes` of device memory for sums, which saves an allocation; without a loan the first
  * sum allocates. Does nothing if the queue has scratch already. The caller owns the memory and must take it back before
  * it frees it. */
 void ls_tensor_lend(ls_device *device, ls_comm *comm, void *memory, size_t bytes);
-/* Ends a loan; does nothing if the memory is not lent. */
+/* Ends a loan; does nothing if the memory is not lent, or has been replaced by a larger piece. */
 void ls_tensor_take_back(ls_device *device, ls_comm *comm, const void *memory);
 
 /* Returns in *out at least `bytes` of device memory, valid until the next call for the same queue and kind. */

@@ -1,4 +1,4 @@
-/* move.c: makes the request of a move. */
+/* move.c: makes the request of a move, a collective on device memory that is described as data (move.h). */
 #include "comm/collectives/move.h"
 
 ls_status ls_move_prepare(const ls_move *m, ls_status (*step)(ls_request *), ls_request **out) {

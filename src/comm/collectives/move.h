@@ -1,4 +1,5 @@
-/* move.h: a collective on device memory as data (ls_move), and the interface of the movers that perform it (ls_mover).
+/* move.h: a collective on device memory as data (ls_move), and the interface of the movers that perform it (ls_mover):
+ * over host memory (movers/host.c), between GPUs of one machine (peers), and between machines (links).
  *
  * A mover is one way to move tensors between members. Each fills in the table of ls_mover in a file of its own; the
  * order in which they are asked is in movers/tensors.c. All movers give the same bits. Called by the worker's main
@@ -39,7 +40,8 @@ static inline bool ls_move_is_message(const ls_move *move) {
     return move->kind == LS_TRAFFIC_SEND || move->kind == LS_TRAFFIC_RECEIVE;
 }
 
-/* Makes the move's request, which runs `step`, without launching it. LS_ERR_INPUT: an argument is wrong. */
+/* Makes the move's request, which runs `step`, without launching it; movers call it. LS_ERR_INPUT: an argument is
+ * wrong. */
 ls_status ls_move_prepare(const ls_move *move, ls_status (*step)(ls_request *), ls_request **out);
 
 #endif

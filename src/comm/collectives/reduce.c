@@ -1,4 +1,6 @@
-/* reduce.c: computes the sum of one shard; see reduce.h. */
+/* reduce.c: computes the sum of one shard, a range of the elements, by the member that owns it; for all-reduce and
+ * reduce-scatter on host memory. reduce.h explains parts (subtrees of the sum that a member holds), covers (the largest
+ * subtrees that a machine's members hold together), agents and windows (pieces of a shard). */
 #include "comm/collectives/reduce.h"
 
 #include <assert.h>
@@ -12,6 +14,8 @@ enum { WINDOW_ELEMS = 8 << 20, WINDOW_SHORTEST = 64 << 10, CHUNK = 64 << 10 /* e
 
 /* ---- starting ---------------------------------------------------------------------------------------------------- */
 
+/* Returns the communicator's last plan if it fits the runs, else a new one, which replaces it. The caller owns one
+ * reference. */
 static ls_status plan_for(ls_comm *comm, const ls_runs *runs, ls_reduce_plan **out) {
     if (!ls_reduce_plan_fits(comm->plan, comm->size, runs)) {
         ls_reduce_plan *plan;
@@ -72,6 +76,7 @@ ls_status ls_reduce_expose(ls_request *r) {
     return LS_OK;
 }
 
+/* Returns the bytes of one element of all parts that a rank holds. */
 static double held_bytes(const ls_request *r, int rank) {
     double each = 0;
     for (int i = r->plan->part_first[rank]; i < r->plan->part_first[rank + 1]; i++)
@@ -98,7 +103,8 @@ ls_wire_load ls_reduce_load(const ls_request *r, bool whole) {
 
 /* ---- windows ----------------------------------------------------------------------------------------------------- */
 
-/* Equal on all members, because it depends on sizes only. One machine needs no windows. */
+/* Returns the most elements of a window. Equal on all members, because it depends on sizes only. One machine needs no
+ * windows. */
 static size_t window_elems(const ls_request *r) {
     if (r->comm->machines == 1) return SIZE_MAX;
     size_t elems = WINDOW_ELEMS / (size_t)r->plan->all_parts;
@@ -124,6 +130,7 @@ size_t ls_reduce_windows(const ls_request *r) {
 
 /* ---- adding ------------------------------------------------------------------------------------------------------ */
 
+/* Returns the address of element `begin` of a part, in this member's buffer or in that of another local member. */
 static const char *part_at(const ls_request *r, const ls_reduce_source *source, size_t begin) {
     const ls_comm *comm = r->comm;
     const char *part =
@@ -145,6 +152,7 @@ typedef struct sum_job {
 
 enum { FEW = 64 };
 
+/* Adds up elements task·chunk … of a sum_job; a task of the thread pool. */
 static void sum_chunk(void *context, size_t task, int thread) {
     (void)thread;
     const sum_job *job = context;
@@ -158,6 +166,7 @@ static void sum_chunk(void *context, size_t task, int thread) {
     ls_tree_sum_run(job->program, sources, job->integers, outs, job->n_outs, job->stream, n);
 }
 
+/* Runs a program of additions over `elems` elements, divided among the worker's threads if there are many. */
 static void sum_in_chunks(ls_request *r, const ls_tree_program *program, const ls_tree_source *sources, int n_sources,
                           void *const *outs, int n_outs, bool stream, size_t elems) {
     ls_world *world = r->comm->world;
@@ -171,8 +180,8 @@ static void sum_in_chunks(ls_request *r, const ls_tree_program *program, const l
 
 /* ---- between machines -------------------------------------------------------------------------------------------- */
 
-/* Scratch of a window: the subtrees that arrive from other machines, then those that are added up for them, each in a
- * stretch of so many bytes. */
+/* Returns the bytes of one stretch of scratch, which holds a window of one subtree. Scratch has stretches for the
+ * subtrees that arrive from other machines, then for those that are added up for them. */
 static size_t stretch_bytes(const ls_request *r) {
     size_t longest = 0;
     for (int i = 0; i < r->comm->size; i++) {
@@ -182,16 +191,19 @@ static size_t stretch_bytes(const ls_request *r) {
     return (longest * ls_reduce_width(r) + 63) / 64 * 64;
 }
 
+/* Returns how many maximal subtrees the members of a machine hold together, which it sends for each shard. */
 static int covers_of(const ls_request *r, int machine) {
     return r->plan->cover_first[machine + 1] - r->plan->cover_first[machine];
 }
 
+/* Returns the stretch of scratch for subtree `index` of another machine. */
 static char *arrival(const ls_request *r, int machine, int index) {
     int before = r->plan->cover_first[machine] + index;
     if (machine > r->comm->machine) before -= covers_of(r, r->comm->machine);
     return (char *)r->scratch + (size_t)before * stretch_bytes(r);
 }
 
+/* Allocates the request's scratch once, for all its windows. */
 static ls_status allocate_scratch(ls_request *r) {
     if (r->scratch) return LS_OK;
     ls_comm *comm = r->comm;
@@ -205,6 +217,7 @@ static ls_status allocate_scratch(ls_request *r) {
                : ls_fail(LS_ERR_RESOURCE, "out of memory: %zu MiB needed to reduce between machines", bytes >> 20);
 }
 
+/* Starts to receive the subtrees of all other machines for this worker's window of its shard. */
 static ls_status receive_subtrees(ls_request *r) {
     ls_comm *comm = r->comm;
     size_t begin, n = ls_reduce_window(r, comm->rank, &begin);
@@ -219,7 +232,8 @@ static ls_status receive_subtrees(ls_request *r) {
     return LS_OK;
 }
 
-/* A subtree that one member holds whole is sent from its buffer, without a copy. */
+/* Adds up subtree `index` of this machine for the shard of rank `ward`, on another machine, in `space`, and starts to
+ * send it. A subtree that one member holds whole is sent from its buffer, without a copy. */
 static ls_status send_subtree(ls_request *r, int ward, int index, char *space) {
     const ls_reduce_plan *plan = r->plan;
     const ls_tree_program *program = &plan->partials[index];

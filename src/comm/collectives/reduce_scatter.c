@@ -7,8 +7,11 @@
 
 enum { EXPOSE, LOCAL, EXCHANGE, SUM, LEAVE };
 
+/* Returns the bytes on slow links: each member reads its shard of all parts. */
 static ls_wire_load scatter_load(const ls_request *r) { return ls_reduce_load(r, false); }
 
+/* Runs the phase that r->phase names and sets the next; LS_REQUEST_WAITS: to be called again. EXCHANGE and SUM are
+ * repeated for each window. */
 static ls_status step_reduce_scatter(ls_request *r) {
     switch (r->phase) {
     case EXPOSE:
@@ -43,6 +46,7 @@ static ls_status step_reduce_scatter(ls_request *r) {
     return LS_OK;
 }
 
+/* Returns LS_ERR_INPUT unless the bounds ascend from 0 to `elems`; NULL is valid. */
 static ls_status check_shards(const size_t *shards, int size, size_t elems) {
     if (!shards) return LS_OK;
     bool good = shards[0] == 0 && shards[size] == elems;
@@ -69,6 +73,8 @@ ls_status ls_reduce_scatter_prepare(ls_comm *comm, const ls_runs *runs, ls_dtype
     return LS_OK;
 }
 
+/* Starts an ordered reduce-scatter (ls_comm_reduce_scatter()); ls_request_wait() ends it, and the buffers belong to it
+ * until then. */
 ls_status ls_comm_reduce_scatter_start(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
                                        void *out_buffer, const size_t *shards, size_t elems, ls_request **out) {
     LS_TRY(ls_reduce_scatter_prepare(comm, runs, dtype, parts, out_buffer, shards, elems, step_reduce_scatter, out));

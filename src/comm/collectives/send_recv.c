@@ -84,6 +84,7 @@ void ls_mail_close(ls_comm *comm) {
     comm->mail = NULL;
 }
 
+/* Returns the local number of a rank on this machine. */
 static int local_number(const ls_comm *comm, int rank) {
     int l = 0;
     while (ls_comm_local_rank(comm, l) != rank) l++;
@@ -92,6 +93,7 @@ static int local_number(const ls_comm *comm, int rank) {
 
 /* ---- sending ----------------------------------------------------------------------------------------------------- */
 
+/* Creates this member's ring to local member `to` on the first message, and publishes its offset. */
 static ls_status open_channel(ls_comm *comm, int to) {
     if (comm->mail->out[to]) return LS_OK;
     void *block;
@@ -117,7 +119,7 @@ static ls_status take_record(ls_comm *comm, record **out) {
     return LS_OK;
 }
 
-/* Keeps a record for the sender's next messages. */
+/* Keeps a record for the sender's next messages; the receiver may not have read it yet. */
 static ls_status keep_record(ls_comm *comm, record *message) {
     ls_mail *mail = comm->mail;
     record **sent = ls_list_grow(mail->sent, mail->n_sent, &mail->sent_capacity, sizeof *sent);
@@ -127,11 +129,13 @@ static ls_status keep_record(ls_comm *comm, record *message) {
     return LS_OK;
 }
 
+/* Returns whether the ring has a free place, and in *tail the number of messages pushed so far. */
 static bool has_room(const channel *c, uint64_t *tail) {
     *tail = atomic_load_explicit(&c->tail, memory_order_relaxed);
     return *tail - atomic_load_explicit(&c->head, memory_order_acquire) < RING;
 }
 
+/* Takes a record and fills in all but its data. */
 static ls_status make_record(ls_request *r, record **out) {
     LS_TRY(take_record(r->comm, out));
     record *message = *out;
@@ -142,6 +146,7 @@ static ls_status make_record(ls_request *r, record **out) {
     return LS_OK;
 }
 
+/* Pushes the record onto the ring and wakes the receiver. */
 static void push_record(ls_request *r, int to, uint64_t tail, record *message) {
     ls_comm *comm = r->comm;
     channel *c = comm->mail->out[to];
@@ -152,6 +157,8 @@ static void push_record(ls_request *r, int to, uint64_t tail, record *message) {
     ls_comm_ring_member(comm, to);
 }
 
+/* Copies a small message into a record, or makes a large one readable, and pushes it. *posted false: the ring is
+ * full. */
 static ls_status post_message(ls_request *r, int to, bool *posted) {
     ls_comm *comm = r->comm;
     uint64_t tail;
@@ -173,8 +180,9 @@ static ls_status post_message(ls_request *r, int to, bool *posted) {
     return LS_OK;
 }
 
-/* Returns whether no earlier request of the same kind is still at BEGIN. So sends to a member start in order, and
- * receives of one tag match in order, although a launch steps the new request before older ones had their turn. */
+/* Returns whether no earlier request with this step function, communicator, partner and (if `same_tag`) tag is still at
+ * BEGIN. So sends to a member start in order, and receives of one tag match in order, although a launch steps the new
+ * request before older ones had their turn. */
 static bool is_oldest(const ls_request *r, bool same_tag) {
     for (const ls_request *x = r->comm->world->flight.first; x != r; x = x->next)
         if (x->comm == r->comm && x->step == r->step && x->peer == r->peer && (!same_tag || x->tag == r->tag) &&
@@ -183,6 +191,8 @@ static bool is_oldest(const ls_request *r, bool same_tag) {
     return true;
 }
 
+/* Advances a send: LS_REQUEST_WAITS until the ring has room and, for large messages, until the receiver has copied
+ * them. A send to this worker itself waits in a list, and its receive completes it. */
 static ls_status step_send(ls_request *r) {
     ls_comm *comm = r->comm;
     if (r->phase == BEGIN && comm->machine_of[r->peer] != comm->machine) {
@@ -217,7 +227,8 @@ static ls_status step_send(ls_request *r) {
 
 /* ---- receiving --------------------------------------------------------------------------------------------------- */
 
-/* Drains the ring of one sender into the private list. */
+/* Moves all records from the ring of local member `from` into the private list; nothing if that member has not sent
+ * any. */
 static ls_status list_arrivals(ls_comm *comm, int from) {
     ls_mail *mail = comm->mail;
     if (!mail->in[from]) {
@@ -247,6 +258,7 @@ static ls_status list_arrivals(ls_comm *comm, int from) {
     return LS_OK;
 }
 
+/* Returns LS_ERR_INPUT, which names both workers, if the message has another size than the receive expects. */
 static ls_status check_size(const ls_request *r, uint64_t bytes) {
     if (bytes == r->bytes) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "worker %d received %llu bytes with tag %d from worker %d but expected %zu bytes",
@@ -254,7 +266,7 @@ static ls_status check_size(const ls_request *r, uint64_t bytes) {
                    r->bytes);
 }
 
-/* Removes the entry from the list and tells the sender that its message was read. */
+/* Removes the entry from the list, and tells the sender that its message was read, so that it may reuse the record. */
 static void release_message(ls_comm *comm, int from, listed **at) {
     listed *entry = *at;
     *at = entry->next;
@@ -264,6 +276,7 @@ static void release_message(ls_comm *comm, int from, listed **at) {
     ls_comm_ring_member(comm, from);
 }
 
+/* Copies the oldest message of local member `from` with the request's tag; LS_REQUEST_WAITS: none has come. */
 static ls_status receive_local(ls_request *r, int from) {
     ls_comm *comm = r->comm;
     LS_TRY(list_arrivals(comm, from));
@@ -285,6 +298,8 @@ static ls_status receive_local(ls_request *r, int from) {
     return LS_REQUEST_WAITS;
 }
 
+/* Copies the oldest message of this worker to itself with the request's tag, and completes its send; LS_REQUEST_WAITS:
+ * none. */
 static ls_status receive_from_self(ls_request *r) {
     for (ls_request **at = &r->comm->mail->to_self; *at; at = (ls_request **)&(*at)->message) {
         ls_request *send = *at;
@@ -299,6 +314,7 @@ static ls_status receive_from_self(ls_request *r) {
     return LS_REQUEST_WAITS;
 }
 
+/* Advances a receive from another machine, from this worker itself, or from a local member. */
 static ls_status step_recv(ls_request *r) {
     ls_comm *comm = r->comm;
     r->blocked_on = r->peer;
@@ -360,6 +376,7 @@ ls_status ls_mail_take_note(ls_request *r, ls_status (*read)(ls_request *r, ls_m
 
 /* ---- the calls --------------------------------------------------------------------------------------------------- */
 
+/* Returns LS_ERR_INPUT if rank or tag is out of range; `what` begins the message, as in "send to". */
 static ls_status check_partner(const ls_comm *comm, const char *what, int partner, int tag) {
     if (partner < 0 || partner >= comm->size)
         return ls_fail(LS_ERR_INPUT, "%s rank %d: the communicator has ranks 0 to %d", what, partner, comm->size - 1);
@@ -381,12 +398,14 @@ ls_status ls_message_prepare(ls_comm *comm, ls_traffic_kind kind, int peer, int 
     return LS_OK;
 }
 
+/* Starts to send a message, matched by tag in the order sent; the request ends when the buffer may be reused. */
 ls_status ls_comm_send_start(ls_comm *comm, int to, int tag, const void *buffer, size_t bytes, ls_request **out) {
     LS_TRY(ls_message_prepare(comm, LS_TRAFFIC_SEND, to, tag, bytes, step_send, out));
     (*out)->in = buffer;
     return ls_request_launch(*out, out);
 }
 
+/* Starts to receive a message with this tag; ls_request_wait() ends it. LS_ERR_INPUT: the message has another size. */
 ls_status ls_comm_recv_start(ls_comm *comm, int from, int tag, void *buffer, size_t bytes, ls_request **out) {
     LS_TRY(ls_message_prepare(comm, LS_TRAFFIC_RECEIVE, from, tag, bytes, step_recv, out));
     (*out)->out = buffer;
@@ -399,6 +418,7 @@ ls_status ls_comm_send(ls_comm *comm, int to, int tag, const void *buffer, size_
     return ls_request_wait(r);
 }
 
+/* Waits for a message with this tag, and copies it to `buffer`. LS_ERR_INPUT: it has another size. */
 ls_status ls_comm_recv(ls_comm *comm, int from, int tag, void *buffer, size_t bytes) {
     ls_request *r;
     LS_TRY(ls_comm_recv_start(comm, from, tag, buffer, bytes, &r));

@@ -1,4 +1,5 @@
-/* comm.c: makes, splits and destroys communicators. */
+/* communicators.c: makes, splits and destroys communicators. Members on one machine share a control block of slots,
+ * message rings and small buffers (world/comm.h), which the first of them allocates. */
 #include "comm/communicators/communicators.h"
 
 #include "comm/collectives/mail.h"
@@ -19,16 +20,20 @@ void ls_comm_traffic(const ls_comm *comm, ls_traffic_kind kind, ls_traffic *out)
 
 /* ---- the control block ------------------------------------------------------------------------------------------- */
 
+/* Returns the offset of the channels (message rings) in the control block of n local members. */
 static size_t channels_at(int n) { return sizeof(ls_completed) * (size_t)n; }
+/* Returns the offset of the slots in the control block of n local members. */
 static size_t slots_at(int n) {
     return (channels_at(n) + sizeof(uint64_t) * (size_t)n * (size_t)n + 4095) / 4096 * 4096;
 }
+/* Returns the offset of the memory for small data in the control block of n local members. */
 static size_t small_at(int n) { return (slots_at(n) + sizeof(ls_slot) * LS_SLOTS * (size_t)n + 4095) / 4096 * 4096; }
 
 size_t ls_comm_control_bytes(int local_size) {
     return small_at(local_size) + (size_t)LS_SMALL_BYTES * LS_SLOTS * (size_t)local_size;
 }
 
+/* Points the communicator at its parts of a control block. */
 static void attach_control(ls_comm *comm, void *control) {
     char *at = control;
     int n = comm->local_size;
@@ -41,7 +46,8 @@ static void attach_control(ls_comm *comm, void *control) {
 
 /* ---- members and machines ---------------------------------------------------------------------------------------- */
 
-/* Numbers the machines in order of their first member and lists their members. */
+/* Numbers the machines in order of their first member and lists their members. `head` is space for comm->size
+ * numbers. */
 static void find_machines(ls_comm *comm, int *head) {
     const ls_world *world = comm->world;
     for (int r = 0; r < comm->size; r++) {
@@ -62,6 +68,7 @@ static void find_machines(ls_comm *comm, int *head) {
     while (ls_comm_local_rank(comm, comm->local) != comm->rank) comm->local++;
 }
 
+/* Makes the struct of a communicator of these world ranks, in order, without control block, mail or transport. */
 static ls_status make_comm(ls_world *world, const int *members, int size, ls_comm **out) {
     *out = NULL;
     ls_comm *comm = calloc(1, sizeof *comm);
@@ -110,6 +117,7 @@ out:
     return status;
 }
 
+/* What each member tells the others while the parent is split; gathered twice or three times. */
 typedef struct seat {
     int color, key;
     bool links;       /* its device has links */
@@ -117,7 +125,8 @@ typedef struct seat {
     uint64_t control; /* offset of the control block, from the first member on each machine */
 } seat;
 
-/* Lists the members with this worker's color, ordered by key and then by rank in the parent. */
+/* Lists the members with this worker's color, as ranks in the parent, ordered by key and then by that rank. Returns
+ * their number. */
 static int choose_members(const ls_comm *parent, const seat *seats, int *members) {
     int n = 0, color = seats[parent->rank].color;
     for (int r = 0; r < parent->size; r++) {
@@ -132,17 +141,20 @@ static int choose_members(const ls_comm *parent, const seat *seats, int *members
     return n;
 }
 
+/* Gathers all members' seats. `sizes` is space for parent->size numbers. */
 static ls_status gather_seats(ls_comm *parent, seat mine, seat *seats, size_t *sizes) {
     for (int r = 0; r < parent->size; r++) sizes[r] = sizeof(seat);
     return ls_comm_all_gather(parent, &mine, seats, sizes);
 }
 
+/* Returns whether links between machines are to be opened: the parent spans several, and all devices have links. */
 static bool all_link(const ls_comm *parent, const seat *seats) {
     for (int r = 0; r < parent->size; r++)
         if (!seats[r].links) return false;
     return parent->machines > 1;
 }
 
+/* Returns whether all members' seats say `shares`. */
 static bool all_share(const ls_comm *parent, const seat *seats) {
     for (int r = 0; r < parent->size; r++)
         if (!seats[r].shares) return false;
@@ -217,6 +229,8 @@ void ls_comm_close(ls_comm *comm) {
     free(comm);
 }
 
+/* Waits until all local members have completed all collectives: the step of the last, internal request of a
+ * communicator, by the member that frees the control block. */
 static ls_status wait_for_leavers(ls_request *r) {
     ls_comm *comm = r->comm;
     for (int l = 0; l < comm->local_size; l++) {

@@ -15,7 +15,8 @@ const char *ls_mesh_axis_name(ls_axis axis) {
     return names[axis];
 }
 
-/* Suggests a mesh that fits: dp takes what tp and pp leave; if tp × pp does not divide the workers, dp alone. */
+/* Writes the hint of an error message: a mesh that fits. dp takes what tp and pp leave; if tp × pp does not divide the
+ * workers, dp alone. */
 static void suggest_mesh(int world, int tp, int pp, char *text, size_t capacity) {
     int64_t row = (int64_t)tp * pp;
     if (row <= world && world % row == 0)
@@ -25,6 +26,7 @@ static void suggest_mesh(int world, int tp, int pp, char *text, size_t capacity)
                  (long long)row, world);
 }
 
+/* Returns LS_ERR_INPUT unless dp·tp·pp is the number of workers. */
 static ls_status check_mesh(int world, int dp, int tp, int pp) {
     if (dp < 1 || tp < 1 || pp < 1)
         return ls_fail(LS_ERR_INPUT, "dp %d × tp %d × pp %d: each must be at least 1", dp, tp, pp);

@@ -1,4 +1,4 @@
-/* claim.c: see claim.h. */
+/* claim.c: claims CPUs by listening on abstract sockets, and finds out the user that has claimed one; see claim.h. */
 #include "comm/launch/claim.h"
 
 #include <errno.h>
@@ -13,12 +13,14 @@
  */
 enum { BACKLOG = 4096 };
 
+/* Writes the abstract name of a CPU's socket, and returns its length in bytes. */
 static socklen_t make_name(int cpu, struct sockaddr_un *name) {
     *name = (struct sockaddr_un){.sun_family = AF_UNIX};
     int length = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "lockstep-cpu-%d", cpu);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
+/* Connects to a socket of that name, and returns its owner; in *uid the user, unless LS_CLAIM_UNKNOWN. */
 static ls_claim_holder ask_holder(const struct sockaddr_un *name, socklen_t bytes, unsigned *uid) {
     struct ucred peer;
     socklen_t size = sizeof peer;

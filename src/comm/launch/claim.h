@@ -1,4 +1,4 @@
-/* claim.h: locks on CPU cores, so that concurrent runs are not pinned to the same ones.
+/* claim.h: locks on CPU cores, so that concurrent runs are not pinned to the same ones. For placement.c.
  *
  * Without locks, all runs of a machine would be pinned to its first cores and leave the others idle. A run claims a
  * core with a listening abstract socket named "lockstep-cpu-N": the kernel removes it with the last process that holds
@@ -18,8 +18,8 @@ typedef enum ls_claim_holder {
     LS_CLAIM_NONE     /* no owner: the claim failed for another reason */
 } ls_claim_holder;
 
-/* Claims a core. Returns a socket, which the caller closes to release the core; or −1, with the owner in *holder, and
- * in *uid if the owner is another user. */
+/* Claims a CPU (a hardware thread, by its number). Returns a socket, which the caller closes to release it; or −1, with
+ * the owner in *holder, and its user in *uid if *holder is LS_CLAIM_OWN or LS_CLAIM_OTHER. */
 int ls_claim_cpu(int cpu, ls_claim_holder *holder, unsigned *uid);
 
 /* Writes ascending numbers as "0-3, 6", cut off with … where the space ends. */

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Returns the variable's value; −1 if it is missing or no number. */
+/* Returns the environment variable's value; −1 if it is missing or not a number from 0 to INT_MAX. */
 static int read_env_number(const char *variable) {
     const char *text = getenv(variable);
     if (!text || !*text) return -1;
@@ -22,7 +22,7 @@ static int read_env_number(const char *variable) {
     return errno == 0 && *end == 0 && value >= 0 && value <= INT_MAX ? (int)value : -1;
 }
 
-/* Reads name and parent of a process. */
+/* Reads name and parent of a process; false: /proc does not have it. */
 static bool read_process(int pid, char name[64], int *parent) {
     char path[64], text[512];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
@@ -37,13 +37,15 @@ static bool read_process(int pid, char name[64], int *parent) {
     return sscanf(close + 1, " %*c %d", parent) == 1;
 }
 
+/* Returns whether the name starts with one of the prefixes; NULL ends the list. */
 static bool starts_with_any(const char *name, const char *const *prefixes) {
     for (; *prefixes; prefixes++)
         if (strncmp(name, *prefixes, strlen(*prefixes)) == 0) return true;
     return false;
 }
 
-/* Returns true if /proc cannot be read: then the variables decide. */
+/* Returns whether an ancestor of this process has a name with one of these prefixes. True also if /proc cannot be read:
+ * then the variables decide. */
 static bool has_ancestor(const char *const *prefixes) {
     int pid = (int)getpid();
     char name[64];
@@ -63,12 +65,14 @@ static const char *const slurm_names[] = {"slurmstepd", NULL};
 /* On some systems srun starts these. */
 static const char *const hydra_names[] = {"mpiexec", "mpirun", "hydra_pmi_proxy", "pmi_proxy", "pmiexec", NULL};
 
+/* Makes the description of a launcher; it is stale if no ancestor has one of these names. `ancestors` NULL: not
+ * checked. */
 static ls_launcher make_launcher(ls_launcher_kind kind, const char *name, int rank, int size,
                                  const char *const *ancestors) {
     return (ls_launcher){kind, name, rank, size, ancestors && !has_ancestor(ancestors)};
 }
 
-/* Tells srun --mpi=pmi2 from MPICH's mpiexec, which sets the same variables. */
+/* Returns whether srun --mpi=pmi2 has set the variables of PMI, not MPICH's mpiexec, which sets the same ones. */
 static bool is_pmi_of_srun(void) {
     return getenv("SLURM_STEP_ID") && has_ancestor(slurm_names) && !has_ancestor(hydra_names);
 }

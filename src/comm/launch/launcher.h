@@ -22,20 +22,23 @@ typedef struct ls_launcher {
     bool stale;       /* the variables are set, but no ancestor of this process is a launcher */
 } ls_launcher;
 
-/* Detects the launcher. One that started a single process counts as none. */
+/* Detects the launcher. One that started a single process counts as none, with size 1. Check `stale` before using the
+ * result. */
 ls_launcher ls_launcher_detect(void);
 
 /* This process's rank and the number of processes; 0 of 0 without a launcher. */
 typedef struct ls_place {
     int rank, size;
 } ls_place;
+/* Returns this process's rank and the number of processes; 0 of 0 without a launcher, or if its variables are stale. */
 ls_place ls_launcher_place(void);
 
-/* Writes the prefix that starts a command as this one was started, such as "mpirun -n 4 "; "" without a launcher. */
+/* Writes the prefix that starts a command as this one was started, such as "mpirun -n 4 "; "" without a launcher, or if
+ * its variables are stale. For messages that name a command. */
 void ls_launcher_command(char *text, size_t room);
 
-/* Returns whether the launcher gave this process a process management interface (PMI). Without one, as under
- * `srun --mpi=none`, MPI cannot find the other processes. */
+/* Returns whether the launcher gave this process a process management interface (PMI). Without one, as under `srun
+ * --mpi=none`, MPI cannot find the other processes. Always true for launchers other than srun. */
 bool ls_launcher_has_pmi(const ls_launcher *launcher);
 
 #endif

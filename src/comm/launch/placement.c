@@ -1,4 +1,4 @@
-/* placement.c: lists the usable cores and claims them. */
+/* placement.c: lists the usable cores, claims them for this run, and divides them among workers. */
 #include "comm/launch/placement.h"
 
 #include <sched.h>
@@ -15,6 +15,8 @@
 #include "comm/launch/claim.h"
 
 #ifdef LS_HAVE_HWLOC
+/* Lists the allowed CPUs with hwloc, one of each core first, and returns their number; 0: hwloc failed. *cores: how
+ * many of them are the first of their core. */
 static int list_with_hwloc(const cpu_set_t *allowed, int *cpus, int capacity, int *cores) {
     hwloc_topology_t topology;
     if (hwloc_topology_init(&topology) != 0) return 0;
@@ -44,8 +46,8 @@ static int list_with_hwloc(const cpu_set_t *allowed, int *cpus, int capacity, in
 
 static cpu_set_t left_out; /* cores that compute wrong results */
 
-/* Lists the CPUs that this process may use, one of each core first, then the other hyperthreads. Returns their number.
- */
+/* Lists the CPUs that this process may use, one of each core first, then the other hyperthreads. Returns their number,
+ * and in *cores the number of cores. */
 static int list_cpus(int *cpus, int capacity, int *cores) {
     cpu_set_t allowed;
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 0;
@@ -97,6 +99,7 @@ static bool claim_all(int *cpus, int n, int wanted, int *claims, taken *by) {
     return false;
 }
 
+/* Orders numbers for qsort(). */
 static int ascending(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
 /* Logs why this run is not pinned although it should be; once for each process, which may make many runs. Claims of the
@@ -118,6 +121,7 @@ static void log_taken_cores(taken *by) {
                 by->foreign == 1 ? "" : "s", cores, by->foreign == 1 ? "is" : "are", owner);
 }
 
+/* Claims `wanted` CPUs and moves them to the front of the list; false: none is claimed, and the log says why. */
 static bool claim_or_log(int *cpus, int n, int wanted, int *claims) {
     taken by = {.cpus = malloc((size_t)n * sizeof *by.cpus)};
     bool all = by.cpus && claim_all(cpus, n, wanted, claims, &by);

@@ -1,4 +1,4 @@
-/* placement.h: chooses the cores that the workers of this machine are pinned to.
+/* placement.h: chooses the cores that the workers of this machine are pinned to, for the transports self and shm.
  *
  * Workers get neighbouring cores of this process's affinity mask, whole cores before hyperthreads. hwloc tells them
  * apart; without hwloc the mask is used in order. Cores that another run has claimed are skipped (claim.h). If fewer
@@ -19,14 +19,16 @@ typedef struct ls_placement {
     int *claims;          /* a socket for each of `cpus`; NULL: not pinned */
 } ls_placement;
 
-/* Makes a placement; `threads` 0 divides the cores evenly, at least one each; `pin` false leaves the workers unpinned.
- * Too few free cores are no error: out->cpus is then NULL. LS_ERR_RESOURCE: out of memory. The caller frees it. */
+/* Makes a placement and claims its cores; `threads` 0 divides the cores evenly, at least one each; `pin` false leaves
+ * the workers unpinned. Too few free cores are no error: out->cpus is then NULL. LS_ERR_RESOURCE: out of memory. The
+ * caller frees it. */
 ls_status ls_placement_make(int workers, int threads, bool pin, ls_placement *out);
 /* Releases the claims and the memory; the placement can be made again. */
 void ls_placement_free(ls_placement *placement);
-/* Excludes the cores of this worker, which compute wrong results, from all later placements of this process. */
+/* Excludes the cores of this worker (its number in the placement), which compute wrong results, from all later
+ * placements of this process. Does nothing if the workers are not pinned. */
 void ls_placement_leave_out(const ls_placement *placement, int worker);
-/* Returns the cores of one worker, one for each thread; NULL: not pinned. */
+/* Returns the cores of one worker, one for each of its threads; borrowed; NULL: not pinned. */
 const int *ls_placement_cpus(const ls_placement *placement, int worker);
 
 #endif

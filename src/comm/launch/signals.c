@@ -6,6 +6,7 @@
 static const int numbers[LS_SIGNALS_HELD] = {SIGINT, SIGTERM, SIGHUP, SIGXCPU};
 static volatile sig_atomic_t came, patience;
 
+/* Handler: records the signal and sets the alarm. */
 static void record_signal(int number) {
     came = number;
     if (patience) (void)alarm((unsigned)patience);

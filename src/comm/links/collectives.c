@@ -1,4 +1,6 @@
-/* collectives.c: collectives over links; their steps are in links.h. */
+/* collectives.c: collectives over links, connections by which devices on different machines send each other tensors
+ * (NCCL communicators for GPUs). Their steps are in links.h. Transfers and sums are enqueued on the device;
+ * no function waits until they are done. */
 #include <stdlib.h>
 
 #include "comm/collectives/device_sum.h"
@@ -12,10 +14,12 @@ typedef struct load {
     int count;
 } load;
 
+/* Adds a transfer to or from a member to the list, unless it is empty. */
 static void add_link_piece(load *l, const void *memory, size_t bytes, int member, bool sends) {
     if (bytes) l->pieces[l->count++] = (ls_link_piece){(void *)(uintptr_t)memory, bytes, member, sends};
 }
 
+/* Enqueues the listed transfers as one operation, and empties the list. */
 static ls_status enqueue_pieces(const ls_request *r, load *l) {
     int count = l->count;
     l->count = 0;
@@ -23,7 +27,8 @@ static ls_status enqueue_pieces(const ls_request *r, load *l) {
     return count ? ls_links_put(r, r->comm->links->all, l->pieces, count) : LS_OK;
 }
 
-/* Sends each member's part of its output to all others; an element of `bounds` has `width` bytes. */
+/* Enqueues the transfers of each member's part of its output to all others; an element of r->bounds has `width`
+ * bytes. */
 static ls_status spread_outputs(const ls_request *r, load *l, size_t width) {
     const ls_comm *comm = r->comm;
     const size_t *at = r->bounds;
@@ -36,6 +41,7 @@ static ls_status spread_outputs(const ls_request *r, load *l, size_t width) {
     return enqueue_pieces(r, l);
 }
 
+/* Enqueues an all-gather. */
 static ls_status gather_over_links(const ls_request *r, load *l) {
     const size_t *at = r->bounds;
     int rank = r->comm->rank;
@@ -47,12 +53,13 @@ static ls_status gather_over_links(const ls_request *r, load *l) {
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
-/* Equal on all members, because it depends on sizes only. */
+/* Returns the most elements of a window of a shard. Equal on all members, because it depends on sizes only. */
 static size_t window_elems(const ls_request *r) {
     size_t elems = WINDOW_ELEMS / (size_t)r->plan->all_parts / 64 * 64;
     return elems < WINDOW_SHORTEST ? WINDOW_SHORTEST : elems;
 }
 
+/* Returns the number of elements of the longest shard, by which all members count windows. */
 static size_t longest_shard(const ls_request *r) {
     size_t longest = 0;
     for (int i = 0; i < r->comm->size; i++)
@@ -60,7 +67,8 @@ static size_t longest_shard(const ls_request *r) {
     return longest;
 }
 
-/* Returns the number of elements in a window of shard `rank`, and in *begin their place in the whole. */
+/* Returns the number of elements in the window of shard `rank` that begins `skip` elements into it, 0 past its end, and
+ * in *begin its place in the whole. */
 static size_t window_of(const ls_request *r, int rank, size_t skip, size_t *begin) {
     size_t all = r->bounds[rank + 1] - r->bounds[rank], most = window_elems(r);
     if (skip > all) skip = all;
@@ -68,11 +76,12 @@ static size_t window_of(const ls_request *r, int rank, size_t skip, size_t *begi
     return all - skip < most ? all - skip : most;
 }
 
+/* Returns the bytes of an element of this subtree's part. */
 static size_t element_bytes(const ls_request *r, ls_tree_node node) {
     return ls_dtype_bytes(ls_reduce_node_dtype(r, node));
 }
 
-/* Exchanges one window of all shards, and adds up this worker's window. */
+/* Enqueues the exchange of one window of all shards, and the sum of this worker's window into `out`. */
 static ls_status sum_window(const ls_request *r, load *l, size_t skip, const void **sources, char *arrivals,
                             char *out) {
     const ls_comm *comm = r->comm;
@@ -99,7 +108,7 @@ static ls_status sum_window(const ls_request *r, load *l, size_t skip, const voi
     return ls_device_sum(r, &plan->flat, plan->members, plan->n_members, sources, out + skip * ls_reduce_width(r), own);
 }
 
-/* Computes this worker's shard of the sum, window by window. */
+/* Enqueues the sum of this worker's shard into `out`, window by window. */
 static ls_status sum_shard_over_links(const ls_request *r, load *l, char *out) {
     const ls_comm *comm = r->comm;
     const ls_reduce_plan *plan = r->plan;
@@ -117,7 +126,8 @@ static ls_status sum_shard_over_links(const ls_request *r, load *l, char *out) {
     return status;
 }
 
-/* An output may be a part, because members send their parts of a shard before they receive its sum. */
+/* Enqueues an all-reduce: the sum of this worker's shard, then the transfers of all sums. An output may be a part,
+ * because members send their parts of a shard before they receive its sum. */
 static ls_status reduce_over_links(const ls_request *r, load *l) {
     size_t width = ls_reduce_width(r);
     LS_TRY(sum_shard_over_links(r, l, (char *)r->out + r->bounds[r->comm->rank] * width));
@@ -126,6 +136,7 @@ static ls_status reduce_over_links(const ls_request *r, load *l) {
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
+/* Enqueues this worker's part of the collective, completely. */
 static ls_status enqueue_collective(const ls_request *r) {
     size_t most = 2 * (size_t)r->comm->size;
     if (r->plan) most += (size_t)r->plan->all_parts * (size_t)(r->comm->size + 1);
@@ -138,6 +149,8 @@ static ls_status enqueue_collective(const ls_request *r) {
     return status;
 }
 
+/* Enqueues the collective in the communicator's queue; the request is then complete, and later work waits for its
+ * event. */
 static ls_status step_over_links(ls_request *r) {
     ls_staging *t = r->tensors;
     int before = ls_device_use(t->device, r->comm->queue);
@@ -150,7 +163,7 @@ static ls_status step_over_links(ls_request *r) {
 
 /* ---- the mover --------------------------------------------------------------------------------------------------- */
 
-/* Makes `queue` follow all work enqueued so far. */
+/* Makes later work in `queue` wait for all work enqueued so far in the current queue. */
 static ls_status follow_current_queue(ls_device *device, int queue) {
     ls_event event;
     LS_TRY(ls_device_record(device, &event));
@@ -160,7 +173,8 @@ static ls_status follow_current_queue(ls_device *device, int queue) {
     return status;
 }
 
-/* Devices add up floating-point numbers only. */
+/* Returns whether the partner of a message, or all members, are connected by links. Not for sums of integers: devices
+ * add up floating-point numbers only. */
 static bool reaches_over_links(const ls_move *m) {
     const ls_links *links = m->comm->links;
     if (m->kind == LS_TRAFFIC_SEND) return ls_links_to(m->device, m->comm, m->peer) != NULL;
@@ -168,6 +182,7 @@ static bool reaches_over_links(const ls_move *m) {
     return links && links->device == m->device && links->all && m->dtype != LS_I64;
 }
 
+/* Starts a move over links, after all work enqueued so far. ls_mover.start. */
 static ls_status start_over_links(const ls_move *m, ls_request **out) {
     bool receives = m->kind == LS_TRAFFIC_RECEIVE;
     LS_TRY(ls_move_prepare(m,

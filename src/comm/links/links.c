@@ -1,4 +1,5 @@
-/* links.c: opens, watches and closes links. */
+/* links.c: opens, watches and closes links, the connections by which devices on different machines send each other
+ * tensors. Each member describes the links that it begins on a card, which all members exchange. */
 #include "comm/links/links.h"
 
 #include <stdio.h>
@@ -10,12 +11,15 @@
 
 /* ---- neighbours -------------------------------------------------------------------------------------------------- */
 
-/* Returns a neighbour in the ring of ranks: way 0 is the next rank, way 1 the previous one. */
+/* Returns a neighbour in the ring of ranks: way 0 is the next rank, way 1 the previous one. With two members both ways
+ * lead to the same rank. */
 static int neighbour(const ls_comm *comm, int rank, int way) {
     return (rank + (way ? comm->size - 1 : 1)) % comm->size;
 }
+/* Returns how many different neighbours a rank has: 0, 1 or 2. */
 static int ways(const ls_comm *comm) { return comm->size > 2 ? 2 : comm->size - 1; }
 
+/* Returns whether a rank is on another machine. */
 static bool is_far(const ls_comm *comm, int rank) { return comm->machine_of[rank] != comm->machine; }
 
 ls_link *ls_links_to(const ls_device *device, const ls_comm *comm, int rank) {
@@ -32,8 +36,8 @@ ls_link *ls_links_from(const ls_device *device, const ls_comm *comm, int rank) {
 
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
-/* Returns the deadline of a transfer. Opening links has a shorter one, because members that failed wait for the others
- * in a collective meanwhile. */
+/* Returns the deadline of a transfer, in seconds. Opening links has a shorter one, because members that failed wait for
+ * the others in a collective meanwhile. */
 static double deadline_s(const ls_comm *comm, const ls_links_move *m) {
     enum { OPENING_S = 60 };
     double most = comm->world->timeout_s;
@@ -41,6 +45,7 @@ static double deadline_s(const ls_comm *comm, const ls_links_move *m) {
     return most / 2 < OPENING_S ? most / 2 : OPENING_S;
 }
 
+/* Returns LS_ERR_DEADLINE with a message about the transfer, and records its partner as late. */
 static ls_status fail_still(const ls_comm *comm, const ls_links_move *m) {
     char what[96] = "opening links", other[32] = "another of them";
     if (m->number)
@@ -56,7 +61,8 @@ static ls_status fail_still(const ls_comm *comm, const ls_links_move *m) {
                    deadline_s(comm, m), what, other);
 }
 
-/* Waits until the link's last call has returned and, unless NULL, the event has passed. */
+/* Waits until the link's last call has returned and, unless NULL, the event has passed. Sleeps between looks; fails at
+ * the transfer's deadline or if another worker failed. */
 static ls_status wait_for_link(const ls_comm *comm, ls_device *device, ls_link *link, const ls_links_move *move,
                                const ls_event *event) {
     ls_world *world = comm->world;
@@ -96,11 +102,12 @@ ls_status ls_links_put(const ls_request *r, ls_link *link, const ls_link_piece *
 
 /* What a worker tells the other members of the parent while links are opened. */
 typedef struct card {
-    bool good, late; /* late: it failed because others missed its deadline */
-    char why[208];
-    ls_link_id all, to[2];
+    bool good, late;       /* late: it failed because others missed its deadline */
+    char why[208];         /* message of a failure */
+    ls_link_id all, to[2]; /* by which others join a link that this worker begins */
 } card;
 
+/* Closes all links of the communicator, but keeps the struct. */
 static void close_links(ls_links *links) {
     ls_device_link_close(links->device, links->all);
     for (int way = 0; way < 2; way++) {
@@ -111,6 +118,7 @@ static void close_links(ls_links *links) {
     links->all = NULL;
 }
 
+/* Removes the struct from the world's list and from its communicator, and frees it. */
 static void forget_links(ls_links *links) {
     for (ls_links **at = &links->comm->world->links.first; *at; at = &(*at)->next)
         if (*at == links) {
@@ -121,6 +129,7 @@ static void forget_links(ls_links *links) {
     free(links);
 }
 
+/* Writes the ids of the links that this worker begins: rank 0 that of all members, each sender that of its way. */
 static ls_status write_card(ls_device *device, const ls_comm *comm, unsigned wants, card *mine) {
     if (wants & LS_LINKS_COLLECTIVES && comm->rank == 0) LS_TRY(ls_device_link_id(device, &mine->all));
     for (int way = 0; wants & LS_LINKS_MESSAGES && way < ways(comm); way++)
@@ -128,12 +137,14 @@ static ls_status write_card(ls_device *device, const ls_comm *comm, unsigned wan
     return LS_OK;
 }
 
+/* Returns the card of a rank of `comm`; the cards are in order of ranks of `parent`. */
 static const card *card_of(const ls_comm *parent, const ls_comm *comm, const card *cards, int rank) {
     int r = 0;
     while (parent->world_rank[r] != comm->world_rank[rank]) r++;
     return &cards[r];
 }
 
+/* Starts to open all links of this worker, with the ids on the cards. */
 static ls_status open_links(ls_links *links, const ls_comm *parent, unsigned wants, const card *cards) {
     const ls_comm *comm = links->comm;
     ls_device *device = links->device;
@@ -151,11 +162,12 @@ static ls_status open_links(ls_links *links, const ls_comm *parent, unsigned wan
 
 static const ls_links_move opening = {.kind = LS_TRAFFIC_KINDS, .peer = -1};
 
+/* Waits until the link's last call has returned; no link: LS_OK. */
 static ls_status wait_for_opened(const ls_links *links, ls_link *link) {
     return link ? wait_for_link(links->comm, links->device, link, &opening, NULL) : LS_OK;
 }
 
-/* Waits until the trial transfer in `queue` has finished. */
+/* Waits until the trial transfer of a link in `queue` has finished; no link: LS_OK. */
 static ls_status finish_opened(const ls_links *links, ls_link *link, int queue) {
     if (!link) return LS_OK;
     ls_event event;
@@ -166,6 +178,7 @@ static ls_status finish_opened(const ls_links *links, ls_link *link, int queue) 
     return status == LS_OK ? wait_for_link(links->comm, links->device, link, &opening, &event) : status;
 }
 
+/* Enqueues a trial transfer in `queue`; no link: LS_OK. */
 static ls_status move_opened(const ls_links *links, ls_link *link, int queue, const ls_link_piece *pieces, int count) {
     if (!link) return LS_OK;
     int before = ls_device_use(links->device, queue);
@@ -174,6 +187,7 @@ static ls_status move_opened(const ls_links *links, ls_link *link, int queue, co
     return status;
 }
 
+/* Sends a byte between all pairs of members over the common link, and waits for them. */
 static ls_status try_all(const ls_links *links, char *bytes) {
     const ls_comm *comm = links->comm;
     ls_link_piece pieces[2 * LS_WORKERS_MAX];
@@ -201,7 +215,8 @@ static ls_status try_way(const ls_links *links, int way, char *bytes) {
     return finish_opened(links, out, queue);
 }
 
-/* Moves a byte over each link. The first transfer between two members needs their hosts; later ones do not. */
+/* Moves a byte over each link, and waits for it; closes the links after an error. The first transfer between two
+ * members needs their hosts; later ones do not. */
 static ls_status try_links(ls_links *links) {
     void *bytes;
     LS_TRY(ls_device_alloc(links->device, (size_t)links->comm->size + 2, &bytes));
@@ -213,18 +228,20 @@ static ls_status try_links(ls_links *links) {
     return status;
 }
 
+/* Returns the free memory of the device; 0: not known. */
 static size_t free_bytes(ls_device *device) {
     ls_device_usage usage = {0};
     return ls_device_has_usage(device) && ls_device_get_usage(device, &usage) == LS_OK ? usage.free : 0;
 }
 
+/* Writes onto the card how this worker's last step ended, with the message of a failure. */
 static void record_outcome(card *mine, ls_status status) {
     mine->good = status == LS_OK;
     mine->late = status == LS_ERR_DEADLINE;
     if (!mine->good) (void)snprintf(mine->why, sizeof mine->why, "%s", ls_status_message());
 }
 
-/* Exchanges the cards; *good says whether all members succeeded. */
+/* Exchanges the cards over the parent; *good says whether all members succeeded. */
 static ls_status gather_cards(ls_comm *parent, const card *mine, card *cards, size_t *sizes, bool *good) {
     for (int r = 0; r < parent->size; r++) sizes[r] = sizeof *cards;
     LS_TRY(ls_comm_all_gather(parent, mine, cards, sizes));
@@ -233,6 +250,8 @@ static ls_status gather_cards(ls_comm *parent, const card *mine, card *cards, si
     return LS_OK;
 }
 
+/* Records that links are refused; rank 0 logs why, by the card of a member that failed, if possible one that was not
+ * merely late. */
 static void warn_no_links(ls_comm *parent, const card *cards) {
     int r = 0, first = -1;
     for (; r < parent->size && (cards[r].good || cards[r].late); r++)
@@ -244,7 +263,8 @@ static void warn_no_links(ls_comm *parent, const card *cards) {
     parent->world->links.are_refused = true;
 }
 
-/* Opens and tries all links. A member that fails or misses a deadline still takes part in every exchange of cards. */
+/* Opens and tries all links. A member that fails or misses a deadline still takes part in every exchange of cards. If
+ * any member fails, all close their links, which is no error. */
 static ls_status open_and_try(ls_comm *parent, ls_comm *comm, ls_links *links, unsigned wants, card *cards,
                               size_t *sizes) {
     ls_device *device = parent->world->device;
@@ -308,6 +328,8 @@ void ls_links_leave(ls_world *world) {
 
 /* ---- watching ---------------------------------------------------------------------------------------------------- */
 
+/* Adds `more_ns` to the running time of the oldest transfer, and fails if it exceeds --timeout. A transfer that has
+ * ended is replaced by the newest. */
 static ls_status check_move(ls_links *l, uint64_t more_ns) {
     bool passed;
     if (!l->first.end.number) return LS_OK;
@@ -324,11 +346,13 @@ static ls_status check_move(ls_links *l, uint64_t more_ns) {
     return (double)l->still_ns * 1e-9 > l->comm->world->timeout_s ? fail_still(l->comm, &l->first) : LS_OK;
 }
 
+/* Returns the error of a link's last call, if it failed. */
 static ls_status check_link(ls_device *device, ls_link *link) {
     bool settled;
     return link ? ls_device_link_settled(device, link, &settled) : LS_OK;
 }
 
+/* Checks the links and the oldest transfer of one communicator. */
 static ls_status check_links(ls_links *l, uint64_t more_ns) {
     LS_TRY(check_link(l->device, l->all));
     for (int way = 0; way < 2; way++) {

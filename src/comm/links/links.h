@@ -1,7 +1,7 @@
 /* links.h: collectives over links, by which devices on different machines send each other tensors without the hosts
- * (device.h; NCCL communicators for GPUs). Links only move bytes. Each worker's device computes its sums in the order
- * of the tree, as on one machine (collectives/device_sum.h), so the bits are those of every other way to move the
- * tensors.
+ * (device.h; NCCL communicators for GPUs). One of the movers from which movers/tensors.c chooses; communicators.c opens
+ * and closes links. Links only move bytes. Each worker's device computes its sums in the order of the tree, as on one
+ * machine (collectives/device_sum.h), so the bits are those of every other way to move the tensors.
  *
  *     all-gather      each member sends its piece to all others
  *     reduce-scatter  each member sends its parts of shard d to member d, which adds them up, window by window
@@ -26,17 +26,17 @@
 /* What links of a communicator are used for. */
 enum { LS_LINKS_COLLECTIVES = 1, LS_LINKS_MESSAGES = 2 };
 
-/* A transfer in a queue, between two events. */
+/* A transfer in a device queue, between two events, for finding one that hangs. */
 typedef struct ls_links_move {
-    ls_traffic_kind kind;
-    uint64_t number; /* of the collective */
-    int peer;        /* −1: all */
+    ls_traffic_kind kind; /* LS_TRAFFIC_KINDS: links are being opened */
+    uint64_t number;      /* of the collective; 0: a message */
+    int peer;             /* rank in the communicator; −1: all */
     ls_event begin, end;
 } ls_links_move;
 
 /* The links of one communicator. */
 typedef struct ls_links {
-    struct ls_links *next;
+    struct ls_links *next; /* those of the worker's other communicators */
     ls_comm *comm;
     ls_device *device;
     bool open;    /* all members opened theirs: from now on a link that fails fails the worker */
@@ -44,37 +44,45 @@ typedef struct ls_links {
     ls_link *out[2],
         *in[2]; /* for messages to and from the next and the previous rank of the ring, if on another machine */
     ls_links_move first, last; /* oldest and newest transfer that may be unfinished; number of `end` 0: none */
-    uint64_t still_ns;         /* how long `first` has been running */
+    uint64_t still_ns;         /* how long `first` has been running, counted while the host waits */
 } ls_links;
 
 /* ---- links.c ----------------------------------------------------------------------------------------------------- */
 
-/* Opens links for the new communicator (NULL: this worker is in none), collectively over its parent. Either all
- * communicators get links or none does; then rank 0 of the parent logs a warning, and tensors go through host memory.
- */
+/* Opens links for the new communicator (NULL: this worker is in none), collectively over its parent. `wants`:
+ * LS_LINKS_…. Either all communicators get links or none does; then rank 0 of the parent logs a warning, tensors go
+ * through host memory, and LS_OK is returned. Moves a byte over each link. */
 ls_status ls_links_meet(ls_comm *parent, ls_comm *comm, unsigned wants);
-/* Close the links of a communicator; of all communicators, before the device is destroyed. */
+/* Closes the links of a communicator, which ends transfers that are stuck; does nothing if there are none. */
 void ls_links_close(ls_comm *comm);
+/* Closes the links of all communicators of this worker, before the device is destroyed, or after a failure. */
 void ls_links_leave(ls_world *world);
-/* Checks all links for errors and deadlines. Called while the host waits for the device; `more_ns` is the time that it
- * has waited since the last call. */
+/* Checks all links for errors and deadlines; on either fails the world and closes all links. Called while the host
+ * waits for the device; `more_ns` is the time that it has waited since the last call. */
 ls_status ls_links_watch(ls_world *world, uint64_t more_ns);
 
-/* Return the link of the device to a rank, and from it; NULL: none. */
+/* Returns the link for messages to a rank, which must be a neighbour in the ring of ranks on another machine; NULL:
+ * none, or links of another device. */
 ls_link *ls_links_to(const ls_device *device, const ls_comm *comm, int rank);
+/* Returns the link for messages from a rank, which must be a neighbour in the ring of ranks on another machine; NULL:
+ * none, or links of another device. */
 ls_link *ls_links_from(const ls_device *device, const ls_comm *comm, int rank);
 
-/* Returns an error if the links are gone: a failure closes them during any wait of the host. */
+/* Returns an error if the communicator's links were closed, which a failure does during any wait of the host: the
+ * failure's own, or LS_ERR_PEER. */
 ls_status ls_links_check(const ls_comm *comm);
-/* Enqueues the pieces in the device's current queue, and returns when they are enqueued. */
+/* Enqueues the transfers of `pieces` in the device's current queue, as one operation, and returns when they are
+ * enqueued. LS_ERR_DEADLINE if that takes longer than --timeout. */
 ls_status ls_links_put(const ls_request *request, ls_link *link, const ls_link_piece *pieces, int count);
 
 /* ---- collectives.c, messages.c ----------------------------------------------------------------------------------- */
 
 /* Reaches members of a communicator with links between machines, or the partner of a message if a link leads there. */
 extern const ls_mover ls_mover_links;
-/* The steps of its messages. */
+/* Advances a message over a link: the `step` of its request. LS_REQUEST_WAITS: to be called again. */
 ls_status ls_links_step_send(ls_request *request);
+/* Advances the receive of a message over a link: the `step` of its request. LS_REQUEST_WAITS: to be called again; only
+ * the oldest unfinished receive of this worker makes progress. */
 ls_status ls_links_step_receive(ls_request *request);
 
 #endif

@@ -1,8 +1,11 @@
-/* messages.c: sends a tensor from one machine's device to another's; the steps are in links.h. */
+/* messages.c: sends a tensor from one machine's device to another's over a link, a connection between the devices
+ * (links.h has the steps). */
 #include "comm/links/links.h"
 
 enum { BEGIN, ASKED, TOLD };
 
+/* Enqueues a transfer to or from the partner in `queue`, and an event after it; an empty message enqueues only the
+ * event. */
 static ls_status enqueue_piece(const ls_request *r, int queue, const ls_link_piece *piece) {
     ls_staging *t = r->tensors;
     LS_TRY(ls_links_check(r->comm));
@@ -16,6 +19,7 @@ static ls_status enqueue_piece(const ls_request *r, int queue, const ls_link_pie
 
 /* ---- sending ----------------------------------------------------------------------------------------------------- */
 
+/* Enqueues the send; LS_ERR_INPUT if the receiver has asked for another size. */
 static ls_status enqueue_send(ls_request *r) {
     const ls_comm *comm = r->comm;
     if (r->tensors->asked != r->bytes)
@@ -46,6 +50,7 @@ ls_status ls_links_step_send(ls_request *r) {
 
 /* ---- receiving --------------------------------------------------------------------------------------------------- */
 
+/* Returns whether no older receive of this worker is unfinished. */
 static bool is_only(const ls_request *r) {
     for (const ls_request *x = r->comm->world->flight.first; x != r; x = x->next)
         if (x->step == ls_links_step_receive && !x->done) return false;

@@ -1,4 +1,5 @@
-/* device.c: opens a worker's device, and watches the other workers while the host waits for it. */
+/* device.c: opens a worker's device (CPU or GPU), and watches the other workers while the host waits for a GPU. The
+ * device calls back through its guest, a table of functions. */
 #include <stddef.h>
 
 #include "base/clock.h"
@@ -7,12 +8,14 @@
 #include "comm/movers/tensors.h"
 #include "device/choose.h"
 
+/* Returns the world that contains this guest. */
 static ls_world *world_of(ls_device_guest *guest) {
     return (ls_world *)(void *)((char *)guest - offsetof(ls_world, watch.guest));
 }
 
-/* Called while the host waits for the device. Failed and lost workers are recorded in the segment. Stopped workers are
- * looked for once the wait has lasted --timeout, not counting pauses of this worker itself. */
+/* Returns an error if another worker has failed, is lost or stopped, or a link hangs; called while the host waits for
+ * the device. Failed and lost workers are recorded in the segment. Stopped workers are looked for once the wait has
+ * lasted --timeout, not counting pauses of this worker itself. */
 static ls_status watch_other_workers(ls_device_guest *guest) {
     enum { SLICE_NS = 100000000, LINKS_NS = 10000000 };
     ls_world *world = world_of(guest);
@@ -32,16 +35,19 @@ static ls_status watch_other_workers(ls_device_guest *guest) {
     return status;
 }
 
+/* Registers an allocation of the device with the peers; the device calls it after each. */
 static ls_status note_allocation(ls_device_guest *guest, void *memory, size_t bytes) {
     ls_peers *peers = world_of(guest)->peers;
     return peers ? ls_peers_note(peers, memory, bytes) : LS_OK;
 }
 
+/* Removes an allocation that the device is about to free. */
 static void forget_allocation(ls_device_guest *guest, void *memory) {
     ls_peers *peers = world_of(guest)->peers;
     if (peers) ls_peers_forget(peers, memory);
 }
 
+/* Closes links, scratch and peers of the device, which is about to be destroyed. */
 static void leave_device(ls_device_guest *guest) {
     ls_world *world = world_of(guest);
     ls_links_leave(world);
@@ -51,6 +57,7 @@ static void leave_device(ls_device_guest *guest) {
     world->device = NULL;
 }
 
+/* Allocates host memory that the other workers of the machine can access, for a CPU device's tensors. */
 static ls_status alloc_shared(void *world, size_t bytes, void **memory) { return ls_world_alloc(world, bytes, memory); }
 static void release_shared(void *world, void *memory) { ls_world_free(world, memory); }
 

@@ -1,12 +1,15 @@
-/* host.c: moves tensors that lie in host memory, or that are copied there. */
+/* host.c: the two movers over host memory, which perform collectives on tensors (move.h): one for tensors that lie
+ * there, one that copies them there and back. */
 #include "comm/movers/host.h"
 
 #include <stdlib.h>
 
 /* ---- host -------------------------------------------------------------------------------------------------------- */
 
+/* Returns whether the tensors lie in host memory, so that no copies are needed. ls_mover.reaches. */
 static bool lies_in_host_memory(const ls_move *m) { return m->device->is_host; }
 
+/* Starts the move as a collective of lockstep.h, on pointers that the host can access. */
 static ls_status start_on_host(const ls_move *m, ls_request **out) {
     switch (m->kind) {
     case LS_TRAFFIC_ALL_GATHER: return ls_comm_all_gather_start(m->comm, m->in, m->out, m->sizes, out);
@@ -23,17 +26,20 @@ const ls_mover ls_mover_host = {.name = "host", .reaches = lies_in_host_memory, 
 
 /* ---- staged ------------------------------------------------------------------------------------------------------ */
 
+/* Returns true: copying through host memory works for every move. ls_mover.reaches. */
 static bool reaches_always(const ls_move *m) {
     (void)m;
     return true;
 }
 
+/* Allocates a host buffer that belongs to `staging`. */
 static ls_status alloc_staging(ls_comm *comm, ls_staging *staging, size_t bytes, void **host) {
     LS_TRY(ls_world_alloc(comm->world, bytes, host));
     staging->buffer[staging->buffers++] = *host;
     return LS_OK;
 }
 
+/* Copies a tensor to a new host buffer, and waits for the copy. */
 static ls_status stage_tensor(ls_comm *comm, ls_staging *staging, const void *tensor, size_t bytes, const void **host) {
     void *copy = NULL;
     LS_TRY(alloc_staging(comm, staging, bytes, &copy));
@@ -50,6 +56,7 @@ static ls_status stage_result(const ls_move *m, ls_staging *staging, size_t byte
     return LS_OK;
 }
 
+/* Allocates the host's copy of the whole result of an all-gather, and copies the own piece to its place there. */
 static ls_status stage_pieces(const ls_move *m, ls_staging *staging, ls_move *on_host) {
     size_t all = 0, own = 0;
     for (int r = 0; r < m->comm->size; r++) {
@@ -77,6 +84,7 @@ static ls_status stage_parts(const ls_move *m, ls_staging *staging, const void *
     return LS_OK;
 }
 
+/* Copies the parts of a sum to the host, listed in `host`, and allocates the host's copy of the result. */
 static ls_status stage_sum(const ls_move *m, ls_staging *staging, const void *host[LS_TREE_COVER_MAX],
                            ls_move *on_host) {
     const size_t *shards = m->sizes;
@@ -103,6 +111,8 @@ static ls_status attach_staging(ls_comm *comm, const ls_staging *staging, ls_sta
     return status;
 }
 
+/* Copies the inputs to the host and starts the collective there; ls_request_wait() copies the result back.
+ * ls_mover.start. */
 static ls_status start_staged(const ls_move *m, ls_request **out) {
     ls_staging staging = {.device = m->device};
     ls_move on_host = *m;

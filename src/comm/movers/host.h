@@ -1,4 +1,5 @@
-/* host.h: the two movers over host memory. */
+/* host.h: the two movers (ways to perform a collective on device memory, collectives/move.h) over host memory, for
+ * movers/tensors.c. */
 #ifndef LS_COMM_MOVERS_HOST_H
 #define LS_COMM_MOVERS_HOST_H
 

@@ -1,4 +1,5 @@
-/* tensors.c: the calls for collectives on device memory, and the order in which movers are asked. */
+/* tensors.c: the calls for collectives on device memory, and the order in which movers (ways to perform them,
+ * collectives/move.h) are asked. */
 #include "comm/movers/tensors.h"
 
 #include "comm/links/links.h"
@@ -8,6 +9,7 @@
 /* The first that reaches a move performs it; the last reaches all. */
 static const ls_mover *const movers[] = {&ls_mover_host, &ls_mover_peers, &ls_mover_links, &ls_mover_staged};
 
+/* Starts the move by the first mover that reaches it. */
 static ls_status start_move(const ls_move *move, ls_request **out) {
     const ls_mover *const *mover = movers;
     while (!(*mover)->reaches(move)) mover++;

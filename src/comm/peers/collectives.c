@@ -20,12 +20,15 @@ typedef struct entry {
 
 _Static_assert(sizeof(entry) <= LS_SMALL_BYTES, "an entry must fit");
 
+/* Returns a local member's entry for this collective. */
 static entry *entry_of(const ls_request *r, int local) { return (entry *)(void *)ls_comm_small(r->comm, r, local); }
 
+/* Returns the bytes of a rank's piece of an all-gather. */
 static size_t piece_bytes(const ls_request *r, int rank) { return r->bounds[rank + 1] - r->bounds[rank]; }
 
 /* ---- start ------------------------------------------------------------------------------------------------------- */
 
+/* Writes the places of this member's parts of a sum into its entry. */
 static ls_status publish_parts(ls_request *r, entry *mine) {
     ls_peers *peers = r->comm->world->peers;
     const ls_reduce_plan *plan = r->plan;
@@ -37,6 +40,7 @@ static ls_status publish_parts(ls_request *r, entry *mine) {
     return LS_OK;
 }
 
+/* Writes the places of this member's tensors, and the value of its `ready`, into its entry. */
 static ls_status publish_places(ls_request *r) {
     const ls_comm *comm = r->comm;
     ls_peers *peers = comm->world->peers;
@@ -51,6 +55,7 @@ static ls_status publish_places(ls_request *r) {
 
 /* ---- run --------------------------------------------------------------------------------------------------------- */
 
+/* Enqueues the copies of the other members' pieces into this member's output. */
 static ls_status gather_from_peers(const ls_request *r) {
     const ls_comm *comm = r->comm;
     ls_device *device = r->tensors->device;
@@ -67,7 +72,7 @@ static ls_status gather_from_peers(const ls_request *r) {
     return LS_OK;
 }
 
-/* Computes this worker's shard of the sum. */
+/* Enqueues the sum of this worker's shard into `out`, reading all members' parts in place. */
 static ls_status sum_shard_of_peers(const ls_request *r, void *out) {
     const ls_comm *comm = r->comm;
     const ls_reduce_plan *plan = r->plan;
@@ -90,6 +95,7 @@ out:
     return status;
 }
 
+/* Enqueues the sum of this worker's shard and its copies into the outputs of all other members. */
 static ls_status reduce_to_peers(const ls_request *r) {
     const ls_comm *comm = r->comm;
     size_t width = ls_reduce_width(r), begin = r->bounds[comm->rank] * width;
@@ -104,11 +110,13 @@ static ls_status reduce_to_peers(const ls_request *r) {
     return LS_OK;
 }
 
+/* Enqueues this worker's part of the collective. */
 static ls_status move(const ls_request *r) {
     if (r->kind == LS_TRAFFIC_ALL_GATHER) return gather_from_peers(r);
     return r->kind == LS_TRAFFIC_ALL_REDUCE ? reduce_to_peers(r) : sum_shard_of_peers(r, r->out);
 }
 
+/* Enqueues in the current queue: wait for the own start and for all members' `ready`, the work, the signal `done`. */
 static ls_status enqueue(ls_request *r) {
     const ls_comm *comm = r->comm;
     ls_staging *t = r->tensors;
@@ -121,6 +129,7 @@ static ls_status enqueue(ls_request *r) {
     return ls_device_record(t->device, &t->event);
 }
 
+/* Enqueues this worker's part of the collective in the communicator's queue, as one span of a trace. */
 static ls_status enqueue_on_queue(ls_request *r) {
     ls_span span = ls_span_begin("comm", "enqueue");
     int before = ls_device_use(r->tensors->device, r->comm->queue);
@@ -132,6 +141,7 @@ static ls_status enqueue_on_queue(ls_request *r) {
 
 /* ---- end --------------------------------------------------------------------------------------------------------- */
 
+/* Lists the `done` of all other members, for which later work of this worker waits (ls_request_wait). */
 static void note_readers(ls_request *r) {
     const ls_comm *comm = r->comm;
     ls_staging *t = r->tensors;
@@ -140,6 +150,8 @@ static void note_readers(ls_request *r) {
             t->counted[t->counts++] = (ls_counted){ls_peers_counter(comm, l, LS_PEERS_DONE), entry_of(r, l)->done};
 }
 
+/* Runs the phase that r->phase names and sets the next; LS_REQUEST_WAITS: to be called again. The phases are in
+ * peers.h. */
 static ls_status step_peers(ls_request *r) {
     switch (r->phase) {
     case EXPOSE:
@@ -168,15 +180,16 @@ static ls_status step_peers(ls_request *r) {
 
 /* ---- the mover --------------------------------------------------------------------------------------------------- */
 
-/* Signals on the compute queue. The communicator's queue gets no work before all members have published: an await there
- * would hold up earlier collectives, which are enqueued only when the other hosts have published theirs. */
+/* Enqueues the signal `ready` on the compute queue. The communicator's queue gets no work before all members have
+ * published: an await there would hold up earlier collectives, which are enqueued only when the other hosts have
+ * published theirs. */
 static ls_status signal_ready(ls_device *device, const ls_comm *comm, ls_staging *t) {
     LS_TRY(ls_peers_signal(comm, LS_PEERS_READY, &t->ready));
     return ls_device_record(device, &t->begun);
 }
 
-/* Whether the devices can access each other's memory was agreed when the communicator was made. Devices add up
- * floating-point numbers only. */
+/* Returns whether all devices, or those of both ends of a message, can access each other's memory, which was agreed
+ * when the communicator was made. Not for sums of integers: devices add up floating-point numbers only. */
 static bool reaches_peers(const ls_move *m) {
     const ls_comm *comm = m->comm;
     if (!comm->peers || m->device != comm->world->device) return false;
@@ -184,6 +197,7 @@ static bool reaches_peers(const ls_move *m) {
     return m->peer >= 0 && m->peer < comm->size && m->peer != comm->rank && comm->machine_of[m->peer] == comm->machine;
 }
 
+/* Starts a move between peers: enqueues `ready` and launches the request. ls_mover.start. */
 static ls_status start_over_peers(const ls_move *m, ls_request **out) {
     ls_comm *comm = m->comm;
     LS_TRY(ls_move_prepare(m,

@@ -1,4 +1,4 @@
-/* memory.c: finds the memory and the counters of other workers' devices.
+/* memory.c: finds the memory and the counters of other workers' devices (GPUs of one machine), for peers.h.
  *
  * Each worker numbers the allocations of its device. A place is the number of an allocation and an offset, in one word.
  * The segment has a table with the handles of those allocations that were published. A worker that sees a number for
@@ -27,6 +27,7 @@ typedef struct table {
     } entry[TABLE];
 } table;
 
+/* An allocation of this worker's device. */
 typedef struct allocation {
     struct allocation *next;
     const char *memory;
@@ -41,6 +42,7 @@ typedef struct opened {
     char *memory;
 } opened;
 
+/* What this worker has opened of another worker of its machine. */
 typedef struct peer {
     opened *opened;
     const uint64_t *counters;
@@ -50,11 +52,11 @@ struct ls_peers {
     ls_world *world;
     ls_device *device;
     allocation *allocations;
-    uint64_t numbered;
-    table *table;
-    uint64_t *counters; /* this worker's, on its device */
-    uint64_t counted[COUNTERS];
-    peer peer[]; /* by local number in the world */
+    uint64_t numbered;          /* the last number given to an allocation */
+    table *table;               /* in the segment */
+    uint64_t *counters;         /* this worker's, on its device */
+    uint64_t counted[COUNTERS]; /* values that they will reach once all enqueued signals have happened */
+    peer peer[];                /* by local number in the world */
 };
 
 /* ---- allocations ------------------------------------------------------------------------------------------------- */
@@ -101,11 +103,13 @@ void ls_peers_leave(ls_peers *peers) {
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
+/* Logs, once for all workers of this machine, that tensors go through host memory. */
 static void warn_staging(ls_world *world, const char *why) {
     if (atomic_exchange(&world->segment.header->told_staging, 1) == 0)
         ls_log_warn("GPU tensors go from worker to worker through host memory, which is slower: %s", why);
 }
 
+/* Writes the id of this worker's GPU into its table, by which workers that share a GPU find each other. */
 static ls_status name_gpu(ls_device *device, table *own) {
     ls_device_usage usage;
     own->has_gpu = ls_device_has_usage(device) && device->calls->passed;
@@ -115,6 +119,8 @@ static ls_status name_gpu(ls_device *device, table *own) {
     return LS_OK;
 }
 
+/* Allocates this worker's table and counters, and publishes them in its record. After an error the caller frees
+ * them. */
 static ls_status publish_counters(ls_peers *peers) {
     ls_world *world = peers->world;
     void *memory;
@@ -165,6 +171,7 @@ ls_status ls_peers_place(ls_peers *peers, const void *memory, size_t bytes, uint
     return LS_OK;
 }
 
+/* Returns the table of a local worker (its number in the world); NULL: it shares nothing. */
 static const table *table_of(const ls_peers *peers, int worker) {
     const ls_segment *segment = &peers->world->segment;
     uint64_t at = segment->header->workers[worker].peers;
@@ -186,6 +193,7 @@ static void close_freed(ls_peers *peers, int worker, const table *theirs) {
     }
 }
 
+/* Opens an allocation of another worker and keeps it open. LS_ERR_FAILED: its owner has freed it. */
 static ls_status open_allocation(ls_peers *peers, int worker, uint64_t number, opened **out) {
     const table *theirs = table_of(peers, worker);
     if (!theirs || theirs->entry[number % TABLE].number != number)
@@ -205,6 +213,7 @@ static ls_status open_allocation(ls_peers *peers, int worker, uint64_t number, o
     return LS_OK;
 }
 
+/* Returns in *out the address here of a worker's place, opening its allocation if needed; NULL for place 0. */
 static ls_status resolve_place(ls_peers *peers, int worker, uint64_t place, void **out) {
     uint64_t number = place >> OFFSET_BITS;
     *out = NULL;
@@ -216,6 +225,7 @@ static ls_status resolve_place(ls_peers *peers, int worker, uint64_t place, void
     return LS_OK;
 }
 
+/* Returns the number, among the workers of this machine, of a local member. */
 static int worker_of(const ls_comm *comm, int local) {
     return comm->world->machines.local_of[comm->world_rank[ls_comm_local_rank(comm, local)]];
 }
@@ -247,6 +257,8 @@ bool ls_peers_meet(ls_comm *comm) {
 
 /* ---- counters ---------------------------------------------------------------------------------------------------- */
 
+/* Returns the number of the communicator's counter: each device queue has two, so communicators on one queue share
+ * them. */
 static int counter_number(const ls_comm *comm, ls_peers_count kind) {
     return (comm->queue - LS_QUEUE_COMM) * 2 + (int)kind;
 }

@@ -4,6 +4,7 @@
 
 enum { BEGIN, POSTED, READING = POSTED };
 
+/* Returns the local number of a rank on this machine. */
 static int local_number(const ls_comm *comm, int rank) {
     int l = 0;
     while (ls_comm_local_rank(comm, l) != rank) l++;
@@ -30,6 +31,8 @@ ls_status ls_peers_step_send(ls_request *r) {
 
 /* ---- receiving --------------------------------------------------------------------------------------------------- */
 
+/* Enqueues the copy of the sender's tensor, after the sender's `ready`, and the signal `done`, whose value the note
+ * takes back. */
 static ls_status enqueue_copy(ls_request *r, ls_mail_note *note) {
     const ls_comm *comm = r->comm;
     ls_staging *t = r->tensors;
@@ -43,6 +46,8 @@ static ls_status enqueue_copy(ls_request *r, ls_mail_note *note) {
     return ls_device_record(t->device, &t->event);
 }
 
+/* Enqueues the copy at the first call; later calls wait until it may be published (ls_peers_reached). Callback of
+ * ls_mail_take_note(). */
 static ls_status read_tensor(ls_request *r, ls_mail_note *note) {
     if (r->phase == BEGIN) {
         int before = ls_device_use(r->tensors->device, r->comm->queue);

@@ -45,7 +45,7 @@ void ls_heap_fini(ls_heap *heap) {
     }
 }
 
-/* Bytes of private memory that count against `ulimit -d`. */
+/* Returns the bytes of private memory that count against `ulimit -d`; 0: not known. */
 static size_t private_bytes(void) {
     FILE *file = fopen("/proc/self/status", "re");
     if (!file) return 0;
@@ -57,8 +57,8 @@ static size_t private_bytes(void) {
     return kib << 10;
 }
 
-/* The system does not count shared memory against the data limit. A worker's heap is its data, so the limit is applied
- * here to private and shared memory together. */
+/* Returns LS_ERR_RESOURCE if `bytes` more would exceed `ulimit -d`. The system does not count shared memory against
+ * that limit, but a worker's heap is its data, so private and shared memory together are compared with it here. */
 static ls_status check_data_limit(const ls_heap *heap, size_t bytes) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_DATA, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return LS_OK;
@@ -69,8 +69,9 @@ static ls_status check_data_limit(const ls_heap *heap, size_t bytes) {
                    bytes >> 20, used >> 20, (size_t)limit.rlim_cur >> 20);
 }
 
-/* Faulting pages in takes half the time of reserving them now and mapping them later, and is the only way to get huge
- * pages if the system grants them on request (madvise). If it is refused, fallocate gives the reason. */
+/* Faults in the heap's pages up to offset `until`. This takes half the time of reserving them now and mapping them
+ * later, and is the only way to get huge pages if the system grants them on request (madvise). If it is refused,
+ * fallocate gives the reason. */
 static ls_status reserve_pages(ls_heap *heap, size_t until) {
     if (until <= heap->reserved_until) return LS_OK;
     size_t bytes = until - heap->reserved_until;
@@ -86,7 +87,7 @@ static ls_status reserve_pages(ls_heap *heap, size_t until) {
     return LS_OK;
 }
 
-/* Splits a block: it keeps [at, at+bytes), and a new block gets the rest. */
+/* Splits a block: it keeps [at, at+bytes), and a new free block gets the rest, if any. False: out of memory. */
 static bool split_block(ls_heap_block *block, size_t bytes) {
     if (block->bytes == bytes) return true;
     ls_heap_block *rest = malloc(sizeof *rest);
@@ -131,6 +132,7 @@ ls_status ls_heap_alloc(ls_heap *heap, size_t bytes, bool raw, void **out) {
                    bytes >> 20, heap->used_bytes >> 20, heap_bytes >> 20);
 }
 
+/* Joins a free block with the next one if that is free too. */
 static void merge_next(ls_heap_block *block) {
     ls_heap_block *next = block->next;
     if (!next || next->used || block->used) return;

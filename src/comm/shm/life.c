@@ -1,4 +1,4 @@
-/* life.c: robust mutexes, and threads that wait for them. */
+/* life.c: robust mutexes that workers hold while they live, and threads of the supervisor that wait for them to die. */
 #include "comm/shm/life.h"
 
 #include <errno.h>
@@ -21,6 +21,7 @@ void ls_life_init(ls_segment *segment) {
 
 void ls_life_hold(ls_life *life) { (void)pthread_mutex_lock(&life->held); }
 
+/* Thread of the supervisor: waits until the worker that holds the mutex dies, then sends SIGCHLD to its own process. */
 static void *wait_for_death(void *arg) {
     struct ls_life_watcher *w = arg;
     if (pthread_mutex_lock(&w->life->held) == EOWNERDEAD) {
@@ -53,7 +54,8 @@ void ls_life_watch_end(ls_life_watch *watch) {
     watch->count = 0;
 }
 
-/* Reads the last of the 52 fields of /proc/PID/stat. The second field, a name in parentheses, may contain any bytes. */
+/* Reads the exit code, the last of the 52 fields of /proc/PID/stat. The second field, a name in parentheses, may
+ * contain any bytes. */
 bool ls_life_status(int pid, int *wait_status) {
     char path[64], text[1024];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);

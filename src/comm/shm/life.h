@@ -10,14 +10,14 @@
 
 typedef struct ls_life_watch {
     struct ls_life_watcher {
-        ls_life *life;
-        _Atomic bool died;
+        ls_life *life;     /* the worker's mutex, in the segment */
+        _Atomic bool died; /* set by the thread; SIGCHLD follows */
         pthread_t thread;
-    } of[LS_WORKERS_MAX];
-    int count; /* number of watching threads; 0: no watch */
+    } of[LS_WORKERS_MAX]; /* by rank */
+    int count;            /* number of watching threads; 0: no watch */
 } ls_life_watch;
 
-/* Initializes the mutexes. The supervisor calls this before it forks. */
+/* Initializes the mutexes of all workers in the segment. The supervisor calls this before it forks. */
 void ls_life_init(ls_segment *segment);
 /* Locks a worker's mutex until its process dies. The worker's first thread calls this. */
 void ls_life_hold(ls_life *life);
@@ -28,7 +28,8 @@ void ls_life_hold(ls_life *life);
 void ls_life_watch_begin(ls_life_watch *watch, ls_segment *segment);
 /* Joins the threads; all workers must be dead. */
 void ls_life_watch_end(ls_life_watch *watch);
-/* Returns the wait status of a dying process before waitpid() can; false: not known yet. */
+/* Returns in *wait_status the wait status of a dying process before waitpid() can; false: not known yet, or it exits
+ * with status 0. */
 bool ls_life_status(int pid, int *wait_status);
 
 #endif

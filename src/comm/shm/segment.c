@@ -1,4 +1,5 @@
-/* segment.c: creates, maps and closes shared memory; segment.h has a picture. */
+/* segment.c: creates, maps and closes the segment, the memory that the workers of a machine share; segment.h has a
+ * picture. */
 #include "comm/shm/segment.h"
 
 #include <assert.h>
@@ -17,6 +18,7 @@ enum { PAGE = 65536 /* the largest page of the machines we run on */, HEAP_LEAST
 
 static size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
+/* Returns the memory of this machine; 4 GiB if the system does not tell. */
 static size_t machine_memory_bytes(void) {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     return pages > 0 && page > 0 ? (size_t)pages * (size_t)page : (size_t)4 << 30;
@@ -37,16 +39,19 @@ static size_t choose_heap_bytes(int workers) {
     return heap < HEAP_LEAST ? HEAP_LEAST : heap;
 }
 
+/* Returns the size of heap file number `f`; the last file may hold fewer heaps. */
 static size_t file_bytes(const ls_segment *s, int f) {
     int behind = s->workers - f * s->heaps;
     return s->heap_bytes * (size_t)(behind < s->heaps ? behind : s->heaps);
 }
 
+/* Maps a file shared and writable at this address, replacing what was mapped there. */
 static bool map_file(char *at, size_t bytes, int fd) {
     return mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0) != MAP_FAILED;
 }
 
-/* Reserves all addresses at once, then maps one file behind the other. */
+/* Maps all files, one behind the other, into addresses reserved at once. False: nothing stays mapped, and errno has the
+ * reason. */
 static bool map_files(ls_segment *s) {
     s->base = mmap(NULL, s->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (s->base == MAP_FAILED) {
@@ -64,6 +69,7 @@ static bool map_files(ls_segment *s) {
     return false;
 }
 
+/* Maps the files, asks for huge pages, and sets s->header. LS_ERR_RESOURCE names the size. */
 static ls_status map_segment(ls_segment *s) {
     if (!map_files(s)) {
         return ls_fail_errno(LS_ERR_RESOURCE,
@@ -76,6 +82,7 @@ static ls_status map_segment(ls_segment *s) {
     return LS_OK;
 }
 
+/* Computes the offsets of control block and heaps, and the total size; rounds each to PAGE. */
 static void lay_out(ls_segment *s, size_t heap_bytes) {
     size_t header = sizeof(ls_segment_header) + sizeof(ls_worker_record) * (size_t)s->workers;
     s->control_at = round_up(header, PAGE);
@@ -86,6 +93,8 @@ static void lay_out(ls_segment *s, size_t heap_bytes) {
 
 static int make_file(void) { return memfd_create("lockstep", MFD_CLOEXEC); }
 
+/* Creates the header's file and those of the heaps, still empty, and decides how many heaps a file holds. False: errno
+ * has the reason, and the caller closes the files. */
 static bool make_files(ls_segment *s) {
     s->fd = make_file();
     s->heaps = (s->workers + LS_SEGMENT_FILES - 1) / LS_SEGMENT_FILES;
@@ -96,6 +105,7 @@ static bool make_files(ls_segment *s) {
     return there;
 }
 
+/* Gives the files their sizes, which takes no memory yet. */
 static bool size_files(const ls_segment *s) {
     bool sized = ftruncate(s->fd, (off_t)s->heap_at) == 0;
     for (int f = 0; sized && f < s->files; f++) sized = ftruncate(s->file[f], (off_t)file_bytes(s, f)) == 0;
@@ -132,6 +142,7 @@ ls_status ls_segment_create(int workers, size_t heap_bytes, size_t control_bytes
     return status;
 }
 
+/* Opens another process's descriptor `fd` through /proc; −1 with errno if that is not allowed. */
 static int join_file(pid_t pid, int fd) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)pid, fd);
@@ -172,7 +183,7 @@ void ls_segment_ring(ls_worker_record *worker) {
     syscall(SYS_futex, &worker->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Records a failure. Returns whether it was the first. */
+/* Records a failure for all processes to read, unless there is one already. Returns whether it was the first. */
 static bool record_first(ls_failure *failure, int rank, ls_status status, const char *message) {
     int none = 0;
     if (!atomic_compare_exchange_strong(&failure->state, &none, 1)) return false;
@@ -187,6 +198,7 @@ void ls_segment_stop(ls_segment *segment, int rank, ls_status status, const char
     (void)record_first(&segment->header->stop, rank, status, message);
 }
 
+/* Wakes all workers. */
 static void ring_all(ls_segment *segment) {
     for (int i = 0; i < segment->workers; i++) ls_segment_ring(&segment->header->workers[i]);
 }

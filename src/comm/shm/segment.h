@@ -1,4 +1,5 @@
-/* segment.h: the memory that the workers of one machine share.
+/* segment.h: the memory that the workers of one machine share, called the segment. Transports create it, the supervisor
+ * (world/attempt.h) keeps it across restarts, and collectives, heartbeats and failures go through it.
  *
  * It consists of memfds, which have no name and disappear with their last process. Every worker maps all of them, one
  * behind the other:
@@ -31,13 +32,15 @@ typedef struct ls_failure {
     char message[LS_MESSAGE_MAX];
 } ls_failure;
 
+/* How a worker's function ended (0: it runs): with its result; because of a signal to stop; to be forked again. */
 enum { LS_ENDED = 1, LS_ENDED_BY_SIGNAL, LS_ENDED_TO_GO_ON };
+/* Whether a worker must copy its device memory here after a loss (0: no need), or has done so. */
 enum { LS_RESCUE_NEEDED = 1, LS_RESCUE_DONE };
 
 /* Values of `waits_for` other than a rank; SOMEHOW: for a worker that is not known. */
 enum { LS_WAITS_FOR_NONE = 0, LS_WAITS_SOMEHOW = -1 };
 
-/* What a worker does, written by its heartbeat thread and its waits (world/beat.h). */
+/* What a worker does, written by its heartbeat thread and its waits (world/beat.h). Times are monotonic. */
 typedef struct ls_beat {
     _Alignas(64) _Atomic uint64_t beat_ns; /* time of the last heartbeat; 0: none yet */
     _Atomic uint64_t moved_ns;             /* time of the last heartbeat that saw progress */
@@ -57,19 +60,19 @@ typedef struct ls_life {
 typedef struct ls_worker_record {
     _Alignas(128) _Atomic uint32_t bell;
     _Atomic uint32_t sleeping;
-    _Alignas(64) _Atomic int pid;
-    _Atomic int ended;        /* LS_ENDED…: its function has returned, so it joins no further collective */
-    int rank;                 /* in the world */
-    uint64_t peers;           /* offset of its table of device allocations (peers/memory.c); 0: none */
-    _Atomic uint64_t kept;    /* offset of what it leaves to the next attempt (world/attempt.h); 0: nothing */
-    _Atomic int rescues;      /* LS_RESCUE…: it must copy its tensors here before it ends; it has */
-    _Atomic uint64_t rescued; /* progress of that copy */
+    _Alignas(64) _Atomic int pid; /* its process; 0: none, or it has ended */
+    _Atomic int ended;            /* LS_ENDED…: its function has returned, so it joins no further collective */
+    int rank;                     /* in the world */
+    uint64_t peers;               /* offset of its table of device allocations (peers/memory.c); 0: none */
+    _Atomic uint64_t kept;        /* offset of what it leaves to the next attempt (world/attempt.h); 0: nothing */
+    _Atomic int rescues;          /* LS_RESCUE…: it must copy its tensors here before it ends; it has */
+    _Atomic uint64_t rescued;     /* progress of that copy */
     ls_beat beat;
     ls_life life; /* only under a supervisor */
 } ls_worker_record;
 
 typedef struct ls_segment_header {
-    ls_failure failure, stop;
+    ls_failure failure, stop;       /* the first failure; the first end because of a signal */
     _Atomic uint64_t asked_ns;      /* when a worker received the first signal to stop */
     _Atomic int asked;              /* number of that signal; 0: none */
     _Atomic uint64_t wire_until_ns; /* when the last transfer of a slow link ends: wire.h */
@@ -77,26 +80,26 @@ typedef struct ls_segment_header {
     _Atomic int ready;              /* number of workers that have restored their state (world/attempt.h) */
     _Atomic int leave;              /* the supervisor asks all workers to leave after the current step */
     _Atomic int abandoned;          /* a worker is lost: the others leave at once, which is no failure of theirs */
-    ls_worker_record workers[];
+    ls_worker_record workers[];     /* by the worker's number on this machine */
 } ls_segment_header;
 
 enum { LS_SEGMENT_FILES = 64 };
 
 typedef struct ls_segment {
-    int fd;                     /* header and control */
-    int files;                  /* number of files that hold heaps */
-    int heaps;                  /* heaps in each file; the last one may hold fewer */
-    int file[LS_SEGMENT_FILES]; /* descriptors; −1: none */
-    char *base;
-    size_t bytes;
-    int workers;
-    size_t control_at, control_bytes;
-    size_t heap_at, heap_bytes; /* of each worker */
+    int fd;                           /* header and control */
+    int files;                        /* number of files that hold heaps */
+    int heaps;                        /* heaps in each file; the last one may hold fewer */
+    int file[LS_SEGMENT_FILES];       /* descriptors; −1: none */
+    char *base;                       /* its address in this process; NULL: not mapped */
+    size_t bytes;                     /* of the whole mapping */
+    int workers;                      /* number of workers of the machine */
+    size_t control_at, control_bytes; /* offset and size of the control block of the world's communicator */
+    size_t heap_at, heap_bytes;       /* of each worker */
     ls_segment_header *header;
 } ls_segment;
 
-/* Creates and maps a segment for `workers`. heap_bytes 0: as large as the machine's memory, or smaller if the address
- * space is. */
+/* Creates and maps a segment for `workers`, with `control_bytes` for the world's communicator. heap_bytes (for each
+ * worker) 0: as large as the machine's memory, or smaller if the address space is. After an error *out is closed. */
 ls_status ls_segment_create(int workers, size_t heap_bytes, size_t control_bytes, ls_segment *out);
 /* Maps the segment of process `pid` of this machine; `same` is that process's ls_segment. */
 ls_status ls_segment_join(pid_t pid, const ls_segment *same, ls_segment *out);
@@ -106,24 +109,26 @@ int ls_segment_fallocate(const ls_segment *segment, int mode, size_t offset, siz
  * closed. */
 void ls_segment_close(ls_segment *segment);
 
-/* Translate between addresses of this process and offsets, which are the same in all processes. ls_segment_holds()
- * returns false for a segment that is not mapped. */
+/* Returns the address in this process of an offset, which is the same in all processes. */
 static inline void *ls_segment_at(const ls_segment *segment, size_t offset) { return segment->base + offset; }
+/* Returns whether an address of this process lies in the segment; false for a segment that is not mapped. */
 static inline bool ls_segment_holds(const ls_segment *segment, const void *memory) {
     return segment->base && (const char *)memory >= segment->base &&
            (const char *)memory < segment->base + segment->bytes;
 }
+/* Returns the offset of an address that lies in the segment. */
 static inline size_t ls_segment_offset(const ls_segment *segment, const void *memory) {
     return (size_t)((const char *)memory - segment->base);
 }
 
-/* Records a failure if it is the first, and wakes all workers. A worker's failure is ignored once the segment is
- * abandoned. */
+/* Records a failure if it is the first, and wakes all workers, which then end with LS_ERR_PEER. `rank` −1: the parent
+ * reports it. A worker's failure is ignored once the segment is abandoned. */
 void ls_segment_fail(ls_segment *segment, int rank, ls_status status, const char *message);
 /* Records that a worker ends because of a signal, if it is the first; wakes no worker. */
 void ls_segment_stop(ls_segment *segment, int rank, ls_status status, const char *message);
 /* Marks the segment as abandoned (a worker is lost), and wakes all workers. */
 void ls_segment_abandon(ls_segment *segment);
+/* Returns whether a worker is lost, so that all others leave at once; cheap. */
 static inline bool ls_segment_is_abandoned(const ls_segment *segment) {
     return atomic_load_explicit(&segment->header->abandoned, memory_order_acquire) != 0;
 }
@@ -131,7 +136,7 @@ static inline bool ls_segment_is_abandoned(const ls_segment *segment) {
 static inline bool ls_segment_failed(const ls_segment *segment) {
     return atomic_load_explicit(&segment->header->failure.state, memory_order_acquire) != 0;
 }
-/* Wakes one worker. */
+/* Wakes one worker: adds 1 to its bell and wakes the futex, with a system call in any case. */
 void ls_segment_ring(ls_worker_record *worker);
 
 #endif

@@ -28,6 +28,7 @@ static const size_t piece_bytes = (size_t)1 << 30; /* MPI counts with an int */
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(((ls_net_request *)0)->handle[0]), "a request must fit its handle");
 
+/* Returns LS_OK for MPI_SUCCESS, else LS_ERR_FAILED with MPI's text and `what` was called. */
 static ls_status check_mpi(int code, const char *what) {
     if (code == MPI_SUCCESS) return LS_OK;
     char text[MPI_MAX_ERROR_STRING];
@@ -38,7 +39,8 @@ static ls_status check_mpi(int code, const char *what) {
 
 #    ifdef __SANITIZE_ADDRESS__
 #        include <sanitizer/lsan_interface.h>
-/* Plugins of an MPI leak memory, and no suppression can name them, because they are unloaded before the leak check. */
+/* Switches the leak check of LeakSanitizer off once MPI has been initialized. Plugins of an MPI leak memory, and no
+ * suppression can name them, because they are unloaded before the leak check. */
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void) {
     int begun = 0;
     MPI_Initialized(&begun);
@@ -52,6 +54,8 @@ typedef struct lanes {
     MPI_Comm lane[LS_NET_LANES];
 } lanes;
 
+/* Splits or duplicates MPI's communicator, once for each lane, and stores them in comm->net. Collective over `parent`;
+ * NULL: the world. A member that joins none passes comm NULL. */
 static ls_status comm_open(ls_comm *parent, ls_comm *comm, int color, int key) {
     MPI_Comm from = parent ? ((lanes *)parent->net)->lane[LS_NET_COLLECTIVE] : MPI_COMM_WORLD;
     MPI_Comm made[LS_NET_LANES];
@@ -66,6 +70,7 @@ static ls_status comm_open(ls_comm *parent, ls_comm *comm, int color, int key) {
     return LS_OK;
 }
 
+/* Frees the communicator's lanes. Collective over its members. */
 static void comm_close(ls_comm *comm) {
     lanes *l = comm->net;
     for (int i = 0; i < LS_NET_LANES; i++) MPI_Comm_free(&l->lane[i]);
@@ -73,10 +78,12 @@ static void comm_close(ls_comm *comm) {
     comm->net = NULL;
 }
 
+/* Returns MPI's request for one piece of a message, which lies in the transport-independent struct. */
 static MPI_Request *handle(ls_net_request *request, int piece) {
     return (MPI_Request *)(void *)&request->handle[piece];
 }
 
+/* Sets the number of pieces, at most 1 GiB each and at least one; LS_ERR_INPUT: the message is too long. */
 static ls_status count_pieces(size_t bytes, ls_net_request *request) {
     size_t pieces = bytes ? (bytes - 1) / piece_bytes + 1 : 1;
     if (pieces > LS_NET_PIECES)
@@ -86,17 +93,19 @@ static ls_status count_pieces(size_t bytes, ls_net_request *request) {
     return LS_OK;
 }
 
+/* Returns the bytes of a piece of a message. */
 static int piece_length(size_t bytes, int piece) {
     size_t left = bytes - (size_t)piece * piece_bytes;
     return (int)(left < piece_bytes ? left : piece_bytes);
 }
 
-/* An empty message may have no address to count from. */
+/* Returns the address of a piece. An empty message may have no address to count from. */
 static void *piece_at(const void *data, int piece) {
     char *begin = (char *)(uintptr_t)data;
     return piece ? begin + (size_t)piece * piece_bytes : begin;
 }
 
+/* Starts to send a message, in pieces; ls_transport.send. */
 static ls_status net_send(ls_comm *comm, ls_net_lane lane, int to, int tag, const void *data, size_t bytes,
                           ls_net_request *out) {
     LS_TRY(count_pieces(bytes, out));
@@ -107,6 +116,7 @@ static ls_status net_send(ls_comm *comm, ls_net_lane lane, int to, int tag, cons
     return LS_OK;
 }
 
+/* Starts to receive a message, in pieces; ls_transport.recv. */
 static ls_status net_recv(ls_comm *comm, ls_net_lane lane, int from, int tag, void *data, size_t bytes,
                           ls_net_request *out) {
     LS_TRY(count_pieces(bytes, out));
@@ -117,6 +127,7 @@ static ls_status net_recv(ls_comm *comm, ls_net_lane lane, int from, int tag, vo
     return LS_OK;
 }
 
+/* Tests the pieces from the last one on, and says in *done whether all have been sent or received. */
 static ls_status net_test(ls_net_request *request, bool *done) {
     while (request->pieces > 0) {
         int arrived = 0;
@@ -128,6 +139,7 @@ static ls_status net_test(ls_net_request *request, bool *done) {
     return LS_OK;
 }
 
+/* Lets MPI advance its messages: it does so only inside calls. */
 static void net_poke(void) {
     int there;
     (void)MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE);
@@ -144,6 +156,7 @@ static struct {
     ls_net_word word[LS_NET_WORDS];
 } words;
 
+/* Makes the communicator for control words, and one slot to send from for each kind and rank. */
 static ls_status open_words(int size) {
     for (int k = 0; k < LS_NET_WORDS; k++) {
         words.under_way[k] = malloc(sizeof(MPI_Request) * (size_t)size);
@@ -155,6 +168,8 @@ static ls_status open_words(int size) {
     return LS_OK;
 }
 
+/* Starts to send a control word to all workers of other machines; drops it if the last one of its kind is still in
+ * flight. */
 static void net_tell(ls_world *world, ls_net_word word) {
     int done = 1;
     for (int r = 0; r < world->size && done; r++)
@@ -167,13 +182,15 @@ static void net_tell(ls_world *world, ls_net_word word) {
                             &words.under_way[word.kind][r]);
 }
 
+/* Receives a control word if one has arrived; false: none. */
 static bool net_hear(ls_net_word *word) {
     int there = 0;
     if (MPI_Iprobe(MPI_ANY_SOURCE, 0, words.comm, &there, MPI_STATUS_IGNORE) != MPI_SUCCESS || !there) return false;
     return MPI_Recv(word, WORD_INTS, MPI_INT, MPI_ANY_SOURCE, 0, words.comm, MPI_STATUS_IGNORE) == MPI_SUCCESS;
 }
 
-/* Receives and drops the words that are still in flight, because MPI must not end with pending messages. */
+/* Receives and drops the words that are still in flight, because MPI must not end with pending messages, and frees the
+ * slots. Collective. */
 static void close_words(ls_world *world) {
     ls_net_word word;
     (void)MPI_Barrier(words.comm);
@@ -216,6 +233,8 @@ static ls_status share_segment(MPI_Comm machine, const ls_workers_options *optio
     return LS_OK;
 }
 
+/* Fills world->machines on every worker: for each rank the first rank of its machine, its number there, and the host
+ * name. `machine_first`: the first rank of this worker's machine. */
 static ls_status gather_places(ls_world *world, int machine_first) {
     size_t n = (size_t)world->size;
     world->machines.of = malloc(sizeof(int) * n);
@@ -235,7 +254,8 @@ static ls_status gather_places(ls_world *world, int machine_first) {
         "exchanging worker locations (MPI_Allgather)");
 }
 
-/* Finds the workers of this machine (all, or node_size of them) and shares memory with them. */
+/* Finds the workers of this machine (all, or node_size of them) and shares memory with them. *on_machine: number of all
+ * workers on the machine. */
 static ls_status find_machine(const ls_workers_options *options, ls_world *world, int *on_machine) {
     MPI_Comm all, near;
     LS_TRY(check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, world->rank, MPI_INFO_NULL, &all),
@@ -266,7 +286,8 @@ static ls_status find_machine(const ls_workers_options *options, ls_world *world
     return status;
 }
 
-/* A signal handler, which may call little more than write, raise and _exit. */
+/* Ends the process, by the signal that came meanwhile or with an error. Handler of SIGALRM during MPI_Init, which may
+ * call little more than write, raise and _exit. */
 static void give_up_on_init(int number) {
     static const char text[] = "lockstep: error: MPI_Init did not return within two minutes; check that all processes "
                                "were started, and by the same MPI that lockstep was built with\n";
@@ -281,7 +302,8 @@ static void give_up_on_init(int number) {
     _exit(4);
 }
 
-/* Calls MPI_Init under an alarm and with signals held; a signal that came meanwhile takes effect at the end. */
+/* Calls MPI_Init under an alarm and with signals held, and returns MPI's code; a signal that came meanwhile takes
+ * effect at the end. */
 static int init_guarded(void) {
     struct sigaction alarm_action = {.sa_handler = give_up_on_init}, before_alarm;
     ls_held_signals held;
@@ -301,8 +323,8 @@ static int init_guarded(void) {
 #        define PMI_NAME "pmi2"
 #    endif
 
-/* Without a PMI, Open MPI would end the process with a page of text, and MPICH would give each process its own world.
- */
+/* Returns LS_ERR_INPUT if srun started this process without a process management interface (PMI). Open MPI would then
+ * end the process with a page of text, and MPICH would give each process its own world. */
 static ls_status check_pmi(const ls_launcher *launcher) {
     if (ls_launcher_has_pmi(launcher)) return LS_OK;
     return ls_fail(LS_ERR_INPUT,
@@ -311,7 +333,8 @@ static ls_status check_pmi(const ls_launcher *launcher) {
                    launcher->size);
 }
 
-/* A program that has called MPI_Init itself also finalizes MPI. */
+/* Initializes MPI and checks that its world has as many processes as the launcher started; *ours: this call did it, so
+ * this transport must finalize it. A program that has called MPI_Init itself also finalizes MPI. */
 static ls_status init_mpi(const ls_launcher *launcher, bool *ours) {
     int begun = 0, ended = 0;
     MPI_Initialized(&begun);
@@ -338,6 +361,8 @@ static ls_status init_mpi(const ls_launcher *launcher, bool *ours) {
                    launcher->name, launcher->size, size, version);
 }
 
+/* Makes the world from MPI's ranks, shares memory on each machine, chooses the number of threads, and opens the world.
+ * Collective. */
 static ls_status make_world(const ls_workers_options *options, ls_world *world) {
     *world = (ls_world){.transport = &ls_transport_mpi, .segment = {.fd = -1}};
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -360,8 +385,9 @@ static ls_status make_world(const ls_workers_options *options, ls_world *world) 
     return ls_comm_barrier(world->comm);
 }
 
-/* Logs this worker's failure and aborts the whole job, because MPI cannot notify the other workers. Not called after a
- * signal to stop, on which all workers have agreed. */
+/* Logs this worker's failure and aborts the whole job, because MPI cannot notify the other workers; does not return. If
+ * another worker failed first, waits for its abort. Not called after a signal to stop, on which all workers have
+ * agreed. */
 static void end_job(const ls_world *world, ls_status status) {
     const ls_failure *failure = world->segment.base ? &world->segment.header->failure : NULL;
     if (status == LS_ERR_PEER) {
@@ -379,11 +405,12 @@ static void end_job(const ls_world *world, ls_status status) {
     MPI_Abort(MPI_COMM_WORLD, ls_status_exit_code(status));
 }
 
-/* MPI is finalized when the process exits. A launcher kills all processes as soon as one has exited with a status other
- * than 0, while rank 0 may still have files to close and a line to print. In MPI_Finalize the others wait until rank 0
- * is about to exit, too. */
+/* The process that finalizes MPI, when it exits. A launcher kills all processes as soon as one has exited with a status
+ * other than 0, while rank 0 may still have files to close and a line to print. In MPI_Finalize the others wait until
+ * rank 0 is about to exit, too. */
 static pid_t finalizing_pid;
 
+/* Finalizes MPI at the exit of the process that initialized it; not in its forked children. */
 static void finalize_mpi(void) {
     int ended = 0;
     if (getpid() != finalizing_pid) return; /* a child that was forked */
@@ -391,11 +418,14 @@ static void finalize_mpi(void) {
     if (!ended) MPI_Finalize();
 }
 
+/* Registers finalize_mpi() for the exit of this process; if that fails, finalizes now. */
 static void finalize_at_exit(void) {
     finalizing_pid = getpid();
     if (atexit(finalize_mpi) != 0) finalize_mpi();
 }
 
+/* Runs `fn` in this process as one worker of MPI's world. A failure, but not a signal to stop, aborts the whole job and
+ * does not return. */
 static ls_status run_under_mpi(const ls_workers_options *options, ls_worker_fn fn, void *arg) {
     ls_launcher launcher = ls_launcher_detect();
     bool ours = false;

@@ -1,4 +1,4 @@
-/* open.c: opens and closes a world. */
+/* open.c: opens and closes a worker's world: heap, threads, heartbeat, and the communicator of all workers. */
 #include "comm/transports/open.h"
 
 #include <stdlib.h>

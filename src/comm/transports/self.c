@@ -7,6 +7,7 @@
 #include "comm/transports/open.h"
 #include "comm/transports/transports.h"
 
+/* Makes and opens a world of one worker, without shared memory. */
 static ls_status make_world(const ls_workers_options *options, const ls_placement *placement, ls_world *world) {
     *world = (ls_world){.size = 1,
                         .machines.local_size = 1,
@@ -19,7 +20,8 @@ static ls_status make_world(const ls_workers_options *options, const ls_placemen
     return ls_world_open(world, options, ls_placement_cpus(placement, 0), placement->crowded);
 }
 
-/* Restores the process's affinity at the end, because the process belongs to the caller. */
+/* Runs `fn` as the only worker, in this process, and returns its status. Restores the process's affinity at the end,
+ * because the process belongs to the caller. */
 static ls_status run_in_process(const ls_workers_options *options, ls_worker_fn fn, void *arg) {
     ls_placement placement;
     cpu_set_t before;

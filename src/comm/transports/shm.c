@@ -40,7 +40,7 @@
 #include "comm/launch/placement.h"
 #include "comm/shm/life.h"
 
-/* How long workers may take to leave after a failure; all must be gone within two seconds. */
+/* How long workers may take to leave after a failure; all must have exited within two seconds. */
 static const uint64_t grace_ns = 1000000000;
 
 double ls_workers_grace_s;
@@ -73,6 +73,7 @@ typedef struct crew {
 
 /* ---- the child --------------------------------------------------------------------------------------------------- */
 
+/* Makes and opens the world of worker `rank`, in the forked process. */
 static ls_status make_world(crew *c, int rank, ls_world *world) {
     *world = (ls_world){.rank = rank,
                         .size = c->workers,
@@ -96,6 +97,8 @@ static bool is_stop(const crew *c, ls_status status) {
     return ls_status_is_stop(status);
 }
 
+/* The main function of a forked worker: opens the world, calls the worker's function, records in the segment how it
+ * ended, and exits without running the program's exit handlers. */
 static _Noreturn void run_child(crew *c, int rank, pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(LS_ERR_WORKER); /* the parent died before prctl() */
@@ -124,6 +127,7 @@ static _Noreturn void run_child(crew *c, int rank, pid_t parent) {
 
 /* ---- the parent -------------------------------------------------------------------------------------------------- */
 
+/* Forks all workers of an attempt. After an error those that were forked are left to the caller. */
 static ls_status fork_workers(crew *c) {
     pid_t parent = getpid();
     fflush(NULL); /* otherwise every child would print what is still buffered */
@@ -146,16 +150,20 @@ static void kill_all(const crew *c) {
         if (c->pids[rank] > 0) kill(c->pids[rank], SIGKILL);
 }
 
+/* Returns the status with which a run ends because of this signal. */
 static ls_status signal_status(int number) {
     return number == SIGINT ? LS_ERR_INTERRUPTED : number == SIGUSR2 ? LS_ERR_REQUEUED : LS_ERR_TERMINATED;
 }
 
+/* Returns the message of a run that ends because of this signal. */
 static const char *signal_text(int number) {
     return number == SIGINT    ? "interrupted"
            : number == SIGUSR2 ? "stopped by signal 12, SIGUSR2, to be started again"
                                : "terminated by signal 15, SIGTERM";
 }
 
+/* Sends a signal to the workers, with its number as value: SIGUSR1 (save) to the first living worker only, SIGUSR2 as
+ * it is to all, any other as SIGTERM. Records the first signal to stop. */
 static void forward_signal(crew *c, int number) {
     bool as_is = number == SIGUSR1 || number == SIGUSR2;
     union sigval value = {.sival_int = number};
@@ -167,6 +175,7 @@ static void forward_signal(crew *c, int number) {
     }
 }
 
+/* Returns whether a worker that this signal kills counts as asked to stop, not as lost. */
 static bool is_stop_signal(int number) {
     return number == SIGTERM || number == SIGHUP || number == SIGXCPU || number == SIGUSR2;
 }
@@ -201,7 +210,8 @@ static bool has_stopped(crew *c) {
     return true;
 }
 
-/* The first lost worker ends the attempt. The state of the others lies in the segment or is copied there now. */
+/* Ends the attempt because a worker is lost: kills workers that have nothing to rescue and wakes the others, which copy
+ * their state to the segment. Does nothing if a worker was lost before, or the run is stopping. */
 static void lose_worker(crew *c, int rank, const char *text) {
     if (c->lost >= 0 || has_stopped(c)) return;
     c->lost = rank;
@@ -284,6 +294,8 @@ static ls_status report_failure(const crew *c) {
     return ls_fail(failure->status, "worker %d: %s", failure->rank, failure->message);
 }
 
+/* Handles a signal to this process: forwards it, or fails the run, and kills all workers at the second one
+ * (pass_signals: the second SIGINT). */
 static void handle_signal(crew *c, int number) {
     bool pass = c->options->pass_signals;
     if (number == SIGUSR1) {
@@ -314,7 +326,8 @@ static int find_late_worker(const crew *c) {
     return late;
 }
 
-/* Kills all workers once --grace has passed since a signal to this process or to a worker. */
+/* Fails the run and kills all workers once --grace has passed since a signal to stop came to this process or to a
+ * worker. */
 static void enforce_grace(crew *c) {
     const ls_segment_header *header = c->segment.header;
     int asked = atomic_load(&header->asked);
@@ -332,7 +345,7 @@ static void enforce_grace(crew *c) {
     kill_all(c);
 }
 
-/* Treats a worker that hangs as lost: it is killed and replaced. */
+/* Treats a worker that hangs as lost, so that it is killed and replaced; under a supervisor. */
 static void end_suspect(crew *c) {
     char text[LS_MESSAGE_MAX];
     int rank = c->lost < 0 && !ls_segment_failed(&c->segment)
@@ -345,7 +358,8 @@ static void end_suspect(crew *c) {
         lose_worker(c, rank, text);
 }
 
-/* Without a supervisor the workers themselves detect a late worker, unless all of them are stopped. */
+/* Fails the run and kills all workers if all of them have been stopped (SIGSTOP) for longer than --timeout. Without a
+ * supervisor the workers themselves detect any other late worker. */
 static void end_stopped(crew *c) {
     int stopped;
     double silence_s = ls_beat_all_stopped_s(&c->beats, &c->segment, &stopped);
@@ -361,6 +375,8 @@ static void end_stopped(crew *c) {
     kill_all(c);
 }
 
+/* Looks for workers that hang, ten times a second; under a supervisor also watches their lives, releases the segment of
+ * the attempt before once it is not needed, and passes on a request to leave. */
 static void watch_workers(crew *c) {
     if (!c->supervision) {
         end_stopped(c);
@@ -416,6 +432,7 @@ static void take_signals(crew *c) {
     sigaction(SIGCHLD, &plain, &c->old_child);
 }
 
+/* Restores the signal mask and the handler of SIGCHLD, after dropping signals that are still pending. */
 static void restore_signals(crew *c) {
     struct timespec none = {0};
     while (sigtimedwait(&c->waited, NULL, &none) > 0) continue; /* drops signals that came after the end */
@@ -430,12 +447,14 @@ static void warn_crowded(const crew *c) {
                     c->placement.cores == 1 ? "" : "s");
 }
 
+/* Creates the segment of an attempt, with the mutexes by which the supervisor notices deaths. */
 static ls_status make_segment(crew *c) {
     LS_TRY(ls_segment_create(c->workers, c->options->heap_bytes, ls_comm_control_bytes(c->workers), &c->segment));
     if (c->supervision) ls_life_init(&c->segment);
     return LS_OK;
 }
 
+/* Shares the cores out among so many places (sets of cores), and releases the placement before. */
 static ls_status place_workers(crew *c, int places) {
     ls_placement_free(&c->placement);
     return ls_placement_make(places, c->options->threads, !c->options->no_pin, &c->placement);
@@ -456,7 +475,8 @@ static void keep_asked_signal(crew *c) {
     c->passed_ns = atomic_load(&header->asked_ns);
 }
 
-/* Prepares the next attempt. */
+/* Prepares the next attempt: keeps the segment if its state is complete, asks next() for workers and places, and
+ * creates a new segment. An error ends the run. */
 static ls_status prepare_attempt(crew *c) {
     ls_attempt_end end = {.rank = c->lost, .whole = is_whole(c), .placement = &c->placement, .wrong_place = -1};
     int workers = c->workers;
@@ -483,7 +503,8 @@ static ls_status prepare_attempt(crew *c) {
     return make_segment(c);
 }
 
-/* Forks the workers and watches them until the last one has ended. */
+/* Forks the workers and watches them until the last one has ended. Returns LS_OK if another attempt follows, else the
+ * run's status. */
 static ls_status run_attempt(crew *c) {
     c->attempt.begun_ns = ls_clock_ns();
     ls_status status = fork_workers(c);
@@ -495,6 +516,7 @@ static ls_status run_attempt(crew *c) {
     return goes_on(c) ? LS_OK : report_failure(c);
 }
 
+/* Runs attempts until the run ends, and returns its status. */
 static ls_status run_all(crew *c) {
     ls_status status;
     for (;;) {
@@ -504,6 +526,8 @@ static ls_status run_all(crew *c) {
     }
 }
 
+/* Runs forked workers, with a supervisor unless `supervision` is NULL, and releases all that the parent holds. Blocks
+ * signals meanwhile. */
 static ls_status run_crew(const ls_workers_options *options, const ls_supervision *supervision, ls_worker_fn fn,
                           void *arg) {
     crew *c = calloc(1, sizeof *c);
@@ -531,6 +555,7 @@ out:
     return status;
 }
 
+/* Runs forked workers without a supervisor; ls_transport.run. */
 static ls_status run_forked(const ls_workers_options *options, ls_worker_fn fn, void *arg) {
     return run_crew(options, NULL, fn, arg);
 }

@@ -1,4 +1,6 @@
-/* supervise.h: runs workers under a supervisor, which replaces those that are lost (world/attempt.h). */
+/* supervise.h: runs workers under a supervisor, the process that forks them and, if one is lost, forks all of them
+ * again, with their state from shared memory. An attempt is the time between two forks; world/attempt.h is the workers'
+ * part. run/recover decides in the callbacks how a run continues. A place is a set of cores and a GPU, by number. */
 #ifndef LS_COMM_TRANSPORTS_SUPERVISE_H
 #define LS_COMM_TRANSPORTS_SUPERVISE_H
 
@@ -9,8 +11,8 @@ typedef struct ls_attempt_end {
     int rank;            /* of the lost worker; −1: all workers left because the supervisor asked them to */
     bool whole;          /* all workers had restored their state, so this attempt's segment is complete */
     ls_segment *segment; /* what to restore from: this attempt's, or the last complete one; base NULL: none */
-    const struct ls_placement *placement;
-    char text[LS_MESSAGE_MAX];
+    const struct ls_placement *placement; /* the cores of each place in this attempt */
+    char text[LS_MESSAGE_MAX];            /* why the worker was lost; "" if all left */
     /* Answers of next(). */
     int shares_out;  /* share the cores out again, among this many places; 0: keep the placement */
     int wrong_place; /* place whose cores compute wrong results, to be avoided; −1: none */
@@ -28,7 +30,8 @@ typedef struct ls_supervision {
     int places; /* that cores are shared out to: workers, and spares */
 } ls_supervision;
 
-/* Runs workers like ls_workers_run(), on one machine and under a supervisor, which also forks a single worker. */
+/* Runs workers like ls_workers_run(), on one machine and under a supervisor, which also forks a single worker. Returns
+ * when the last attempt has ended; the options' `workers` is the number of the first attempt. */
 ls_status ls_workers_supervise(const ls_workers_options *options, const ls_supervision *supervision, ls_worker_fn fn,
                                void *arg);
 

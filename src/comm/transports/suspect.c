@@ -1,4 +1,5 @@
-/* suspect.c: adds up how long each worker has been silent or without progress; see suspect.h. */
+/* suspect.c: adds up, in the process that forked the workers, how long each has sent no heartbeat or made no progress,
+ * and names one that hangs; see suspect.h. */
 #include "comm/transports/suspect.h"
 
 #include <dirent.h>
@@ -31,6 +32,7 @@ static bool is_runnable(int pid) {
 static const double silent_s = 2, still_s = 2;
 static const double default_timeout_s = 300, least_limit_s = 1;
 
+/* Scales a limit, in seconds, to --timeout: see suspect.h. */
 static double scale_limit(const ls_beat_watch *watch, double limit_s) {
     double timeout_s = watch->timeout_s > 0 ? watch->timeout_s : default_timeout_s;
     if (timeout_s < least_limit_s) timeout_s = least_limit_s;
@@ -57,6 +59,8 @@ static int find_waiting_worker(const ls_segment *segment, int worker) {
     return -1;
 }
 
+/* Returns whether a worker in a phase that computes has made no progress for several times the usual duration of the
+ * phase. Always false in a phase that it has never completed. */
 static bool is_still(const ls_beat_watch *watch, const ls_worker_record *record, int worker) {
     const ls_beat *beat = &record->beat;
     double usual_s = atomic_load(&beat->usual_ms) * 1e-3, still = seconds(watch->still_ns[worker]);

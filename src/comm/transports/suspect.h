@@ -1,4 +1,5 @@
-/* suspect.h: finds workers that hang, by their heartbeats; for the process that forked them. */
+/* suspect.h: finds workers that hang, by the heartbeats that each worker writes into shared memory ten times a second
+ * (world/beat.h). For the process that forked them (shm.c), which kills and replaces such a worker. */
 #ifndef LS_COMM_TRANSPORTS_SUSPECT_H
 #define LS_COMM_TRANSPORTS_SUSPECT_H
 
@@ -6,10 +7,10 @@
 
 /* State between two calls; starts as zeros but for timeout_s. */
 typedef struct ls_beat_watch {
-    double timeout_s; /* --timeout; 0: its default */
-    uint64_t last_ns;
+    double timeout_s;                                            /* --timeout; 0: its default */
+    uint64_t last_ns;                                            /* time of the last call */
     uint64_t beat_ns[LS_WORKERS_MAX], silent_ns[LS_WORKERS_MAX]; /* by worker: last value seen, unchanged for so long */
-    uint64_t moved_ns[LS_WORKERS_MAX], still_ns[LS_WORKERS_MAX];
+    uint64_t moved_ns[LS_WORKERS_MAX], still_ns[LS_WORKERS_MAX]; /* likewise of its last progress, outside waits */
 } ls_beat_watch;
 
 /* Returns a worker that hangs, and describes it in `text`; −1: none does. To be called about ten times a second. A

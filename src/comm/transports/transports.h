@@ -1,4 +1,6 @@
-/* transports.h: the transports that ls_workers_run() chooses from. */
+/* transports.h: the transports, ways to start workers and to carry bytes between them, from which ls_workers_run()
+ * chooses: self (one worker, in this process), shm (forked processes of one machine), mpi (started by mpirun or srun).
+ */
 #ifndef LS_COMM_TRANSPORTS_TRANSPORTS_H
 #define LS_COMM_TRANSPORTS_TRANSPORTS_H
 

@@ -5,6 +5,7 @@
 #include "comm/launch/launcher.h"
 #include "comm/transports/transports.h"
 
+/* Returns LS_ERR_INPUT if a number is out of range; 0 stands for a default everywhere. */
 static ls_status check_workers_options(const ls_workers_options *o) {
     if (o->workers < 0 || o->workers > LS_WORKERS_MAX)
         return ls_fail(LS_ERR_INPUT, "%d workers: must be between 1 and %d on one machine", o->workers, LS_WORKERS_MAX);
@@ -18,12 +19,15 @@ static ls_status check_workers_options(const ls_workers_options *o) {
     return LS_OK;
 }
 
-/* All processes of the launcher return this error; only rank 0 prints it. */
+/* Returns LS_ERR_INPUT for an unsupported start by a launcher. All its processes return this error; only rank 0 prints
+ * it. */
 static ls_status fail_launched(const ls_launcher *launcher, const char *what_to_do) {
     return ls_fail(LS_ERR_INPUT, "started by %s as one of %d processes, %s", launcher->name, launcher->size,
                    what_to_do);
 }
 
+/* Runs this process as one worker of mpirun or srun; refuses torchrun, a contradicting --workers, and a build without
+ * MPI. */
 static ls_status run_launched(const ls_launcher *launcher, const ls_workers_options *o, ls_worker_fn fn, void *arg) {
     if (launcher->kind == LS_LAUNCHER_TORCHRUN)
         return fail_launched(

@@ -1,4 +1,6 @@
-/* attempt.h: restarts the workers of one machine after one of them was lost.
+/* attempt.h: a worker's part in restarts: after a worker is lost, all workers of the machine are forked again. The
+ * training loop and run/recover call these functions; transports/supervise.h is the supervisor's part. An attempt is
+ * the time between two forks; a segment is the memory that its workers share (shm/segment.h).
  *
  * The process that forks the workers becomes a supervisor: it holds no tensors and opens no GPU. When SIGCHLD reports a
  * death, the supervisor ends the other workers and forks a new set, which may be larger or smaller. Tensors of CPU
@@ -29,25 +31,30 @@ typedef struct ls_attempt {
 
 /* Returns the current attempt; NULL: no supervisor. */
 const ls_attempt *ls_world_attempt(const ls_world *world);
-/* Leaves `memory`, which ls_world_alloc() returned, to the next attempt. */
+/* Leaves `memory`, which ls_world_alloc() returned, to the next attempt: the last call counts. Only under a
+ * supervisor. */
 void ls_world_keep(ls_world *world, const void *memory);
-/* Reports that this worker has restored its state, and unmaps the segment of the attempt before. */
+/* Reports that this worker has restored its state, and unmaps the segment of the attempt before, whose pointers are
+ * invalid afterwards. Does nothing without a supervisor. */
 void ls_world_ready(ls_world *world);
 /* Declares that this worker's tensors are not in the segment. After a loss the worker is woken from any wait with
- * LS_ERR_PEER and has time to copy them there. */
+ * LS_ERR_PEER and has time to copy them there. Does nothing without a supervisor. */
 void ls_world_rescues(ls_world *world);
-/* Returns whether another worker was lost. */
+/* Returns whether another worker was lost, so that this one must rescue its tensors or end; false without a
+ * supervisor. */
 bool ls_world_is_abandoned(const ls_world *world);
-/* Reports progress of the rescue, which extends its deadline. */
+/* Reports progress of the rescue (the copy of tensors to the segment after a loss), which extends its deadline of 15
+ * s. */
 void ls_world_rescuing(ls_world *world);
 /* Reports that the rescue is done: the supervisor may end this worker. */
 void ls_world_rescued(ls_world *world);
-/* Returns whether the supervisor asks all workers to leave after the current step. */
+/* Returns whether the supervisor asks all workers to leave after the current step, for example to resize the run. */
 bool ls_world_should_leave(const ls_world *world);
-/* Declares that this worker ends because all of them leave, while the run continues in the next attempt. */
+/* Declares that this worker ends because all of them leave, while the run continues in the next attempt. Published when
+ * its function returns LS_OK. */
 void ls_world_go_on(ls_world *world);
 
-/* Returns what worker `local` of a segment left; NULL: nothing. */
+/* Returns the address, in this process, of what worker `local` of a segment left by ls_world_keep(); NULL: nothing. */
 static inline void *ls_segment_kept(const ls_segment *segment, int local) {
     uint64_t at = atomic_load_explicit(&segment->header->workers[local].kept, memory_order_acquire);
     return at ? ls_segment_at(segment, at) : NULL;

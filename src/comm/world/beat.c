@@ -1,4 +1,5 @@
-/* beat.c: the heartbeat thread, the records of waits, and the chains of waits. */
+/* beat.c: the heartbeat thread, the records of which worker waits for which, and the chains of such waits. Records lie
+ * in memory that the workers of a machine share. */
 #include "comm/world/beat.h"
 
 #include <errno.h>
@@ -38,6 +39,8 @@ typedef struct ls_beating {
     void *ctx;
 } ls_beating;
 
+/* Returns a worker's heartbeat record; NULL for a worker of another machine, and for this one if its thread does not
+ * run. */
 static ls_beat *beat_of(const ls_world *world, int rank) {
     if (rank == world->rank) return world->beat ? world->beat->mine : NULL;
     if (!world->segment.base || world->machines.of[rank] != world->machines.of[world->rank]) return NULL;
@@ -46,12 +49,14 @@ static ls_beat *beat_of(const ls_world *world, int rank) {
 
 /* ---- the thread -------------------------------------------------------------------------------------------------- */
 
+/* Returns the time between heartbeats: 0.1 s, or a quarter of --timeout if that is shorter. */
 static uint64_t interval_ns(const ls_world *world) {
     uint64_t quarter = (uint64_t)(world->timeout_s * 0.25e9);
     return quarter < 100000000u ? quarter : 100000000u;
 }
 
-/* No other worker may notice that this one is stuck: it may be alone, or all may be stuck. */
+/* Fails the run with LS_ERR_DEADLINE: through shared memory, or by ending this process if it is alone on its machine.
+ * No other worker may notice that this one is stuck: it may be alone, or all may be stuck. */
 static void fail_stuck_worker(const ls_beating *b, ls_phase phase) {
     ls_world *world = b->world;
     char text[LS_MESSAGE_MAX];
@@ -66,6 +71,8 @@ static void fail_stuck_worker(const ls_beating *b, ls_phase phase) {
     _exit(ls_status_exit_code(LS_ERR_DEADLINE));
 }
 
+/* Thread: writes a heartbeat at each interval, with the phase and whether the progress counter has moved, and calls the
+ * observer; fails the run if its own worker has made no progress for --timeout (ls_beat_begin()). */
 static void *run_heartbeat(void *arg) {
     ls_beating *b = arg;
     ls_beat *mine = b->mine;
@@ -96,6 +103,7 @@ static void *run_heartbeat(void *arg) {
     return NULL;
 }
 
+/* Starts the heartbeat thread with all signals blocked, so that other threads receive them. */
 static ls_status start_thread(ls_beating *b) {
     sigset_t all, before;
     pthread_attr_t small;
@@ -155,7 +163,8 @@ void ls_beat_observe(ls_world *world, void (*observe)(void *ctx, const ls_world 
 
 /* ---- waits ------------------------------------------------------------------------------------------------------- */
 
-/* A collective that cannot begin before an earlier one of this worker has ended waits for the same rank as that one. */
+/* Returns the request to blame for a wait: the first one that waits for a known rank. A collective that cannot begin
+ * before an earlier one of this worker has ended waits for the same rank as that one. */
 static const ls_request *find_blocked_request(const ls_world *world, const ls_request *request) {
     if (request->blocked_on >= 0) return request;
     for (const ls_request *r = world->flight.first; r; r = r->next)
@@ -181,8 +190,8 @@ void ls_beat_go_on(ls_world *world) {
 
 /* ---- blame ------------------------------------------------------------------------------------------------------- */
 
-/* A worker without a heartbeat for a second (or half the timeout, if that is less), while this worker's beats
- * continued, is stopped, and its record is stale. */
+/* Returns whether a worker has sent no heartbeat for a second (or half the timeout, if that is less) while this
+ * worker's continued: it is stopped, and its record is stale. */
 static bool is_silent(const ls_world *world, const ls_beat *beat) {
     uint64_t own = atomic_load(&world->beat->mine->beat_ns), its = atomic_load(&beat->beat_ns);
     double after_s = world->timeout_s < 2 ? world->timeout_s / 2 : 1;

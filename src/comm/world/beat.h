@@ -20,30 +20,35 @@
 
 /* Starts this worker's heartbeat thread. The thread also watches its own worker: after --timeout without progress in a
  * phase that computes, and without a wait, it fails the run with LS_ERR_DEADLINE, because no other worker may notice.
- */
+ * Not under a debugger, nor where collectives run on a GPU (movers/device.c watches those). */
 ls_status ls_beat_begin(ls_world *world);
 /* Stops the thread and waits for its end; does nothing if it never started. */
 void ls_beat_end(ls_world *world);
 
-/* Record that this worker waits for the request, and thereby for which rank; and that the wait is over. */
+/* Records that this worker waits for the request, and thereby for which rank. */
 void ls_beat_wait(ls_world *world, const ls_request *request);
+/* Records that the wait is over. */
 void ls_beat_go_on(ls_world *world);
 
-/* Returns the last rank of the chain of waits that begins with worker `rank`, as far as it can be followed. `through`
- * is the rank before it, which waits for it; −1: none. */
+/* Returns the last rank of the chain of waits that begins with worker `rank`, as far as it can be followed: it waits
+ * for no worker, for this worker, or sends no heartbeat. `through` is the rank before it, which waits for it; −1:
+ * none. */
 int ls_beat_blame(const ls_world *world, int rank, int *through);
-/* Returns when the worker last made progress; for a worker of another machine, by its last message. 0: not known, or it
- * waits for another worker. */
+/* Returns when (monotonic) the worker last made progress; for a worker of another machine, by its last message. 0: not
+ * known, or it waits for another worker. */
 uint64_t ls_beat_moved_ns(const ls_world *world, int rank);
-/* Returns whether the worker runs, waits for no other, and made progress within the last `within_s` seconds. */
+/* Returns whether the worker runs, waits for no other, and made progress within the last `within_s` seconds; ten times
+ * that in an opaque phase (base/alive.h), such as saving, whose progress is not visible. */
 bool ls_beat_is_working(const ls_world *world, int rank, double within_s);
-/* Writes "computing gradients" or "waiting for worker 3 in all-reduce"; "" for a worker of another machine. */
+/* Writes "computing gradients" or "waiting for worker 3 in all-reduce"; "" for a worker of another machine, or before
+ * its first heartbeat. */
 void ls_beat_text(const ls_world *world, int rank, char *text, size_t room);
 
-/* Returns a worker's beat; NULL for a worker of another machine, whose record is not visible here. */
+/* Returns a worker's heartbeat record, borrowed; NULL for a worker of another machine, whose record is not visible
+ * here. */
 const ls_beat *ls_beat_get(const ls_world *world, int rank);
 /* From now on the heartbeat thread calls `observe` with each heartbeat of this worker; NULL ends that. When the call
- * returns, the previous observer does not run any more. */
+ * returns, the previous observer does not run any more. Does nothing without a heartbeat thread. */
 void ls_beat_observe(ls_world *world, void (*observe)(void *ctx, const ls_world *world), void *ctx);
 
 #endif

@@ -1,7 +1,8 @@
-/* comm.h: the structs of communicators and requests, and how they work.
+/* comm.h: the structs of communicators and requests, and how they work; internal to src/comm.
  *
- * A communicator is owned by the caller of ls_comm_split(), or by the world. Each member has its own; the worker's main
- * thread alone uses it. Members on one machine share a control block:
+ * A communicator is a set of workers that call collectives together, as in MPI; a request is one collective or message
+ * in flight. A communicator is owned by the caller of ls_comm_split(), or by the world. Each member has its own struct;
+ * the worker's main thread alone uses it. Members on one machine share a control block, in the memory that they share:
  *
  *     | completed[L] | channels[L][L] | slots[LS_SLOTS][L] | small[LS_SLOTS][L] |
  *
@@ -30,10 +31,10 @@
 enum { LS_SLOTS = 16, LS_STAGE_BITS = 20, LS_SMALL_BYTES = 8192 };
 
 typedef struct ls_slot {
-    _Alignas(128) _Atomic uint64_t stage;
-    uint64_t fingerprint;         /* of the collective and its sizes: all members must agree */
-    _Atomic uint64_t ready_ns[2]; /* when this member reached stage 1, and the last stage */
-    uint64_t out;                 /* its output and its inputs, as offsets in the segment */
+    _Alignas(128) _Atomic uint64_t stage; /* number of the collective, shifted, + the stage this member has reached */
+    uint64_t fingerprint;                 /* of the collective and its sizes: all members must agree */
+    _Atomic uint64_t ready_ns[2];         /* when this member reached stage 1, and the last stage */
+    uint64_t out;                         /* its output and its inputs, as offsets in the segment */
     uint64_t parts[LS_TREE_COVER_MAX];
 } ls_slot;
 
@@ -46,8 +47,8 @@ typedef struct ls_mail ls_mail; /* messages between members: collectives/send_re
 struct ls_comm {
     ls_world *world;
     ls_region memory; /* holds the lists below */
-    int rank, size;
-    int *world_rank; /* by rank */
+    int rank, size;   /* of this member; number of members */
+    int *world_rank;  /* by rank */
 
     /* Members by machine; `local` in a name means on this worker's machine. */
     int machines;          /* number of machines that hold members */
@@ -57,13 +58,13 @@ struct ls_comm {
     int *machine_ranks;    /* ranks, machine by machine, ascending */
     int local, local_size; /* this member's number among the local members, and their number */
 
-    void *control; /* NULL where local_size is 1 */
-    bool owns_control;
+    void *control;              /* NULL where local_size is 1 */
+    bool owns_control;          /* this member allocated the block and frees it */
     ls_worker_record **records; /* by local number */
-    ls_completed *completed;
+    ls_completed *completed;    /* by local number */
     _Atomic uint64_t *channels; /* [from][to]: offset of the sender's channel, 0 until its first message */
-    ls_slot *slots;
-    char *small;
+    ls_slot *slots;             /* [LS_SLOTS][local_size]: ls_comm_slot() */
+    char *small;                /* memory for small data, one stretch for each slot: ls_comm_small() */
 
     uint64_t issued;          /* collectives that this member started */
     uint64_t done_upto;       /* this member has completed all collectives up to this number */
@@ -78,7 +79,7 @@ struct ls_comm {
     bool takes_turns;       /* some local members share a GPU: peers/peers.h */
     bool peers;             /* local members' devices can access each other's memory: peers/peers.h */
     struct ls_links *links; /* between members' devices on different machines: links/links.h; NULL: none */
-    ls_traffic traffic[LS_TRAFFIC_KINDS];
+    ls_traffic traffic[LS_TRAFFIC_KINDS]; /* calls and bytes so far, by kind: ls_comm_traffic() */
 };
 
 /* A counter in device memory that another worker's device writes, and the value to wait for. */
@@ -87,15 +88,15 @@ typedef struct ls_counted {
     uint64_t value;
 } ls_counted;
 
-/* What a request on device memory has besides one on host memory. The first group serves the mover that stages tensors
- * in host memory (movers/host.c), the second the movers in which devices move them (peers, links): their requests end
- * at an event in the device's queue. */
+/* What a request on device memory has besides one on host memory. The fields up to `buffer` serve the mover that copies
+ * tensors through host memory (movers/host.c), the others the movers in which devices move them (peers, links): their
+ * requests end at an event in the device's queue. */
 typedef struct ls_staging {
     ls_device *device;
-    void *to; /* device memory that receives the staged result at the end; NULL: no result */
-    const void *from;
+    void *to;         /* device memory that receives the staged result at the end; NULL: no result */
+    const void *from; /* host memory with the result */
     size_t bytes;
-    int buffers;
+    int buffers;                         /* number of `buffer` */
     void *buffer[LS_TREE_COVER_MAX + 1]; /* host memory, freed at the end */
 
     uint64_t ready; /* value of this worker's counter from which on others may read and write its tensors */
@@ -108,27 +109,27 @@ typedef struct ls_staging {
 
 struct ls_request {
     ls_comm *comm;
-    ls_traffic_kind kind; /* LS_TRAFFIC_KINDS: internal, neither counted nor traced */
-    ls_status (*step)(ls_request *request);
-    ls_request *next;
-    uint64_t number; /* of the collective; 0 for messages */
+    ls_traffic_kind kind;                   /* LS_TRAFFIC_KINDS: internal, neither counted nor traced */
+    ls_status (*step)(ls_request *request); /* runs the phase below: LS_OK, LS_REQUEST_WAITS (request.h), or an error */
+    ls_request *next;                       /* in the list of requests in flight, or of spare ones */
+    uint64_t number;                        /* of the collective; 0 for messages */
     bool done;
-    int phase;
-    int blocked_on;      /* rank of the member it waits for; −1: none known */
-    uint64_t arrives_ns; /* over a slow link: when the data arrives; 0: not in flight */
-    uint64_t ready_ns;   /* when the last of the other members started it; 0: not known */
-    uint64_t traffic_bytes;
-    ls_span span; /* from its start to its end */
+    int phase;              /* what `step` does next; each collective has its own list of phases, from 0 */
+    int blocked_on;         /* rank of the member it waits for; −1: none known */
+    uint64_t arrives_ns;    /* over a slow link: when the data arrives; 0: not in flight */
+    uint64_t ready_ns;      /* when the last of the other members started it; 0: not known */
+    uint64_t traffic_bytes; /* what the request adds to the communicator's traffic counters */
+    ls_span span;           /* from its start to its end */
 
     uint64_t fingerprint; /* of a collective: its kind and sizes */
-    const void *in;
-    void *out;
-    size_t bytes; /* of a buffer; for a sum: elements */
-    int peer;     /* root or partner */
+    const void *in;       /* this member's input, and */
+    void *out;            /* its output; either may be replaced by a copy that local members can access */
+    size_t bytes;         /* of a buffer; for a sum: elements */
+    int peer;             /* rank of the root or of the partner */
     int tag;
     ls_dtype dtype;
-    struct ls_reduce_plan *plan;
-    size_t window; /* number of the current window of a sum between machines */
+    struct ls_reduce_plan *plan; /* of a sum; NULL: no sum */
+    size_t window;               /* number of the current window of a sum between machines */
 
     void *user_out; /* where to copy `out` at the end, if it was staged */
     size_t user_out_bytes;
@@ -147,7 +148,7 @@ struct ls_request {
     void *staging[LS_TREE_COVER_MAX + 1]; /* the `staged` copies in the segment */
 };
 
-/* Returns the rank of a local member. */
+/* Returns the rank in the communicator of local member number `local`. */
 static inline int ls_comm_local_rank(const ls_comm *comm, int local) {
     return comm->machine_ranks[comm->machine_first[comm->machine] + local];
 }
@@ -160,16 +161,18 @@ static inline int ls_comm_agent(const ls_comm *comm, int machine, int rank) {
     int members = ls_comm_machine_size(comm, machine);
     return comm->machine_ranks[comm->machine_first[machine] + rank % members];
 }
-/* Return a local member's entry in the slot of a collective, and its LS_SMALL_BYTES of memory for small data. Only for
- * communicators with a control block. */
+/* Returns a local member's entry in the slot of a collective. Only for communicators with a control block. */
 static inline ls_slot *ls_comm_slot(const ls_comm *comm, const ls_request *r, int local) {
     return &comm->slots[(size_t)(r->number % LS_SLOTS) * (size_t)comm->local_size + (size_t)local];
 }
+/* Returns a local member's LS_SMALL_BYTES of shared memory for small data of this collective. Only for communicators
+ * with a control block. */
 static inline char *ls_comm_small(const ls_comm *comm, const ls_request *r, int local) {
     return comm->small + ((size_t)(r->number % LS_SLOTS) * (size_t)comm->local_size + (size_t)local) * LS_SMALL_BYTES;
 }
 
-/* Returns a buffer's offset in the segment, to be written into a slot; 0 for memory outside (an empty buffer). */
+/* Returns a buffer's offset in the shared segment, to be written into a slot; 0 for memory outside, as of an empty
+ * buffer. */
 static inline uint64_t ls_comm_offset(const ls_comm *comm, const void *memory) {
     const ls_segment *segment = &comm->world->segment;
     return ls_segment_holds(segment, memory) ? ls_segment_offset(segment, memory) : 0;

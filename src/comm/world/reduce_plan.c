@@ -1,10 +1,12 @@
-/* reduce_plan.c: turns runs into lists of subtrees and programs. */
+/* reduce_plan.c: turns runs (which groups of a sum each member holds) into lists of subtrees and programs, sequences of
+ * additions in the order of the tree (numerics/tree.h). */
 #include "comm/world/reduce_plan.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* Returns the first group of a rank's run; for rank `size` the number of groups. */
 static int run_begin(const ls_runs *runs, int size, int rank) {
     return runs->bounds ? runs->bounds[rank] : (int)((int64_t)runs->groups * rank / size);
 }
@@ -17,6 +19,7 @@ bool ls_reduce_plan_fits(const ls_reduce_plan *plan, int size, const ls_runs *ru
     return true;
 }
 
+/* Returns LS_ERR_INPUT, which names the run, if the bounds do not ascend from 0 to a valid number of groups. */
 static ls_status check_runs(const ls_runs *runs, int size) {
     if (runs->groups < 1 || runs->groups > LS_GROUPS_MAX)
         return ls_fail(LS_ERR_INPUT, "%d gradient groups: must be between 1 and %d", runs->groups, LS_GROUPS_MAX);
@@ -31,7 +34,8 @@ static ls_status check_runs(const ls_runs *runs, int size) {
     return LS_OK;
 }
 
-/* Every part holds at least one group, so no list of parts is longer than `groups`. */
+/* Allocates the plan's lists; false: out of memory. Every part holds at least one group, so no list of parts is longer
+ * than `groups`. */
 static bool allocate_lists(ls_reduce_plan *p, int machines) {
     size_t size = (size_t)p->size, groups = (size_t)p->groups;
     p->bounds = ls_region_take(&p->memory, size + 1, sizeof *p->bounds);
@@ -46,6 +50,7 @@ static bool allocate_lists(ls_reduce_plan *p, int machines) {
     return !p->memory.is_short;
 }
 
+/* Lists the maximal subtrees that each member holds, by rank. */
 static void list_parts(ls_reduce_plan *p) {
     p->part_first[0] = 0;
     for (int r = 0; r < p->size; r++) {
@@ -57,6 +62,7 @@ static void list_parts(ls_reduce_plan *p) {
     p->all_parts = p->part_first[p->size];
 }
 
+/* Lists the maximal subtrees that the members of each machine hold together: what a machine sends to another. */
 static ls_status list_covers(ls_reduce_plan *p, const ls_comm *comm) {
     unsigned char *held = malloc((size_t)p->groups);
     if (!held) return ls_fail(LS_ERR_RESOURCE, "out of memory for a reduction plan of %d groups", p->groups);
@@ -73,6 +79,7 @@ static ls_status list_covers(ls_reduce_plan *p, const ls_comm *comm) {
     return LS_OK;
 }
 
+/* Orders sources by their first group, for qsort(). */
 static int by_first(const void *a, const void *b) {
     return ((const ls_reduce_source *)a)->node.first - ((const ls_reduce_source *)b)->node.first;
 }
@@ -100,6 +107,8 @@ static void list_sources(ls_reduce_plan *p, const ls_comm *comm) {
     qsort(p->members, (size_t)p->n_members, sizeof *p->members, by_first);
 }
 
+/* Makes the sequences of additions: `whole`; `flat` if the communicator has links; `partials` if it has several
+ * machines. */
 static ls_status make_programs(ls_reduce_plan *p, const ls_comm *comm) {
     ls_tree_node *nodes = malloc(sizeof *nodes * (size_t)p->groups);
     if (!nodes) return ls_fail(LS_ERR_RESOURCE, "out of memory for a reduction plan of %d groups", p->groups);

@@ -1,7 +1,9 @@
 /* reduce_plan.h: which member holds which subtree of an ordered sum, and which sums this worker computes.
  *
- * A plan is a pure function of the runs and of the members' machines, so all members derive the same plan without
- * communication. A communicator keeps the last plan; requests share it by counting references. */
+ * An ordered sum adds up one contribution of each group (lockstep.h: ls_runs) in the order of one balanced binary tree,
+ * whose nodes are called subtrees (numerics/tree.h). A plan is a pure function of the runs and of the members'
+ * machines, so all members derive the same plan without communication. Sums on host memory, peers and links use it. A
+ * communicator keeps the last plan; requests share it by counting references, on the worker's main thread. */
 #ifndef LS_COMM_REDUCE_PLAN_H
 #define LS_COMM_REDUCE_PLAN_H
 
@@ -18,19 +20,19 @@ typedef struct ls_reduce_source {
 typedef struct ls_reduce_plan {
     int references;
     ls_region memory;
-    int groups, size;
-    int *bounds; /* size + 1 */
-    int most_parts, all_parts;
-    int *part_first;     /* size + 1: rank r's parts are parts[part_first[r]] … */
-    ls_tree_node *parts; /* of all members */
+    int groups, size;          /* of the sum; members of the communicator */
+    int *bounds;               /* size + 1: member r holds groups bounds[r] … bounds[r+1] − 1 */
+    int most_parts, all_parts; /* parts (maximal subtrees) of the member that holds most, and of all members together */
+    int *part_first;           /* size + 1: rank r's parts are parts[part_first[r]] … */
+    ls_tree_node *parts;       /* of all members */
 
     int n_sources; /* the parts of this machine and the subtrees of the others, which make up the whole sum */
     ls_reduce_source *sources;
-    ls_tree_program whole;
+    ls_tree_program whole; /* adds up `sources` to the whole sum */
 
     int n_members; /* parts of all members, for sums over links; here `local` is a rank */
     ls_reduce_source *members;
-    ls_tree_program flat;
+    ls_tree_program flat; /* adds up `members` to the whole sum */
 
     int n_local; /* the parts on this machine */
     ls_reduce_source *local_sources;

@@ -1,5 +1,6 @@
-/* request.c: the common part of all collectives: slots and stages, copies of private buffers in the segment, messages
- * between machines. */
+/* request.c: the common part of all collectives: slots (entries in shared memory by which local members exchange
+ * offsets and the stage they have reached, comm.h), copies of private buffers in the segment, messages between
+ * machines. */
 #include "comm/world/request.h"
 
 #include <assert.h>
@@ -112,6 +113,7 @@ void ls_requests_free(ls_request *list) {
 
 /* ---- bells ------------------------------------------------------------------------------------------------------- */
 
+/* Wakes a worker with a system call, but only if it has announced that it sleeps. */
 static void ring_if_asleep(ls_worker_record *peer) {
     if (atomic_load_explicit(&peer->sleeping, memory_order_relaxed)) ls_segment_ring(peer);
 }
@@ -129,6 +131,8 @@ void ls_comm_ring_member(ls_comm *comm, int local) {
 
 /* ---- slots and stages -------------------------------------------------------------------------------------------- */
 
+/* Returns whether all local members have completed collective `number − LS_SLOTS`, whose slot this one reuses; if not,
+ * names the slowest member in r->blocked_on. */
 static bool is_slot_free(ls_request *r) {
     ls_comm *comm = r->comm;
     if (r->number <= LS_SLOTS) return true;
@@ -227,6 +231,7 @@ ls_status ls_request_share_out(ls_request *r, size_t bytes, bool filled) {
 
 /* ---- messages between machines ----------------------------------------------------------------------------------- */
 
+/* Returns in *out space for one more message of the request; it counts only after count_net_entry(). */
 static ls_status add_net_entry(ls_request *r, ls_net_request **out) {
     *out = NULL;
     ls_net_request *net = ls_list_grow(r->net, r->net_used, &r->net_capacity, sizeof *net);
@@ -236,6 +241,7 @@ static ls_status add_net_entry(ls_request *r, ls_net_request **out) {
     return LS_OK;
 }
 
+/* Counts the message in the last entry as in flight, once the transport has accepted it. */
 static void count_net_entry(ls_request *r, int peer) {
     r->net[r->net_used++].peer = peer;
     r->comm->world->requests.net_pending++;

@@ -1,5 +1,6 @@
-/* request.h: what the steps of a collective or message are made of: slots and stages, copies of private buffers in the
- * segment, messages between machines. wait.h starts requests and waits for them.
+/* request.h: what the steps of a collective or message are made of: slots and stages (comm.h), copies of private
+ * buffers in the segment (the memory that workers of a machine share), messages between machines. The files in
+ * collectives, peers and links call it; wait.h starts requests and waits for them.
  *
  * All functions are called by the worker's main thread. Those that return an ls_status may return LS_REQUEST_WAITS
  * where their comment says so; LS_TRY() then ends the step, which is called again later. */
@@ -12,12 +13,12 @@
  * the communicator's next number, which messages and LS_TRAFFIC_KINDS (the wait at a communicator's end) do not have.
  * After a failure of this worker returns the status of that failure, after one of another worker LS_ERR_PEER. */
 ls_status ls_request_make(ls_comm *comm, ls_traffic_kind kind, ls_status (*step)(ls_request *), ls_request **out);
-/* Returns the name of a kind in messages, such as "all-reduce". */
+/* Returns the name of a kind in messages, such as "all-reduce"; for LS_TRAFFIC_KINDS "the end of a communicator". */
 const char *ls_traffic_kind_name(ls_traffic_kind kind);
-/* Returns its name in traces, such as "all_reduce". */
+/* Returns the name of the request's kind in traces, such as "all_reduce". */
 const char *ls_request_trace_name(const ls_request *request);
-/* Marks the request as done, copies a staged output back, and frees its slot for a later collective. The last step of
- * each. Returns LS_OK. */
+/* Marks the request as done, copies a staged output back to the caller's buffer, and frees its slot for a later
+ * collective. The last step of each request calls it. Returns LS_OK. */
 ls_status ls_request_complete(ls_request *request);
 /* Frees the memory that the request borrowed, and keeps the rest for the next ls_request_make(). It must not be in
  * flight. */
@@ -27,19 +28,23 @@ void ls_requests_free(ls_request *list);
 
 /* Returned by a step that cannot continue before another member does. */
 #define LS_REQUEST_WAITS ((ls_status)-1)
-/* Runs the next steps until the request is done or a step waits; either returns LS_OK. A collective starts when its
+/* Runs the next steps of a request until it is done or a step waits; either returns LS_OK. A collective starts when its
  * slot is free (invariant 1 of comm.h). */
 ls_status ls_request_step(ls_request *request);
 /* Tells the local members that this one has reached `stage` ≥ 1, and wakes them. What they are to read in its slot must
  * be written before. */
 void ls_request_publish(ls_request *request, uint64_t stage);
-/* Return LS_OK if a local member, or all local members, have reached `stage`; else LS_REQUEST_WAITS, with the member
- * that has not in request->blocked_on. */
+/* Returns LS_OK if a local member (a local number, not a rank) has reached `stage`; else LS_REQUEST_WAITS, with the
+ * member's rank in request->blocked_on. */
 ls_status ls_request_await(ls_request *request, int local, uint64_t stage);
+/* Returns LS_OK if all local members have reached `stage`; else LS_REQUEST_WAITS, with the rank of one that has not in
+ * request->blocked_on. */
 ls_status ls_request_await_all(ls_request *request, uint64_t stage);
-/* Check that a local member, or all local members, called the same collective with the same sizes. They must have
- * reached stage 1. LS_ERR_INPUT names the member that did not. */
+/* Checks that a local member, which must have reached stage 1, called the same collective with the same sizes.
+ * LS_ERR_INPUT names the two workers that disagree. */
 ls_status ls_request_check_peer(ls_request *request, int local);
+/* Checks that all local members, which must have reached stage 1, called the same collective with the same sizes.
+ * LS_ERR_INPUT names two workers that disagree. */
 ls_status ls_request_check_peers(ls_request *request);
 /* Returns LS_OK once all local members have reached stage 1 of the same collective and, over a slow link, the bytes
  * that `load` returns (NULL: none) have been transferred; LS_REQUEST_WAITS before, LS_ERR_INPUT if collectives differ.
@@ -53,10 +58,12 @@ ls_status ls_request_share(ls_request *request, const void *memory, size_t bytes
  * completes. `filled`: it is also an input. */
 ls_status ls_request_share_out(ls_request *request, size_t bytes, bool filled);
 
-/* Start messages between machines as part of the request. The third returns LS_OK once all have been sent and received,
- * and LS_REQUEST_WAITS before. */
+/* Starts to send a message to rank `to`, on another machine, as part of the request. `data` must stay valid until
+ * ls_request_net_await(). */
 ls_status ls_request_net_send(ls_request *request, ls_net_lane lane, int to, int tag, const void *data, size_t bytes);
+/* Starts to receive a message from rank `from`, on another machine, as part of the request. */
 ls_status ls_request_net_recv(ls_request *request, ls_net_lane lane, int from, int tag, void *data, size_t bytes);
+/* Returns LS_OK once all messages that this request has started are sent and received; LS_REQUEST_WAITS before. */
 ls_status ls_request_net_await(ls_request *request);
 /* Returns the tag of a collective's messages in one of at most four phases. */
 static inline int ls_request_net_tag(const ls_request *request, int phase) {
@@ -72,9 +79,9 @@ static inline uint64_t ls_fingerprint(uint64_t kind, uint64_t a, uint64_t b, uin
     return mixed ^ mixed >> 31;
 }
 
-/* Wakes the communicator's sleeping local members; to be called after publishing something that they may wait for. The
- * second function wakes one member. */
+/* Wakes the communicator's sleeping local members; to be called after publishing something that they may wait for. */
 void ls_comm_ring(ls_comm *comm);
+/* Wakes one local member (a local number) if it sleeps. */
 void ls_comm_ring_member(ls_comm *comm, int local);
 
 #endif

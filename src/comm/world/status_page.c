@@ -1,4 +1,5 @@
-/* status_page.c: fills this process's page, and finds that of another process. */
+/* status_page.c: fills this process's status page, shared memory in which other processes read what the workers do, and
+ * finds that of another process. */
 #include "comm/world/status_page.h"
 
 #include <dirent.h>
@@ -28,7 +29,7 @@ static int pid_of(const ls_world *world, int rank) {
                                : atomic_load(&world->segment.header->workers[world->machines.local_of[rank]].pid);
 }
 
-/* Called by the heartbeat thread. */
+/* Copies the heartbeats of this machine's workers into the page; the heartbeat thread calls it with each heartbeat. */
 static void fill_page(void *ctx, const ls_world *world) {
     ls_status_page *page = ctx;
     for (int rank = 0; rank < world->size && rank < LS_WORKERS_MAX; rank++) {
@@ -88,6 +89,7 @@ double ls_status_memory(const ls_world *world) {
 
 /* ---- readers ----------------------------------------------------------------------------------------------------- */
 
+/* Maps the file read-only; NULL if it is not a status page of this version. */
 static const ls_status_page *map_page(const char *path) {
     struct stat about;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -105,6 +107,7 @@ static const ls_status_page *map_page(const char *path) {
     return NULL;
 }
 
+/* Looks among the open files of a process for a status page, and maps it; NULL: none, or this user may not look. */
 static const ls_status_page *find_page(long pid) {
     static const char wanted[] = "/memfd:" LS_STATUS_PAGE_NAME;
     char folder[64];

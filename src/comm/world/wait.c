@@ -19,12 +19,14 @@ static const uint64_t net_slice_ns = 100000;
 
 /* ---- deadlines --------------------------------------------------------------------------------------------------- */
 
+/* Returns a worker's record in shared memory; NULL for a worker of another machine. */
 static const ls_worker_record *record_of(const ls_world *world, int rank) {
     if (!world->segment.base || world->machines.of[rank] != world->machines.of[world->rank]) return NULL;
     return &world->segment.header->workers[world->machines.local_of[rank]];
 }
 
-/* Blames the worker at the end of the chain of waits, which may not be the one that this worker waits for. */
+/* Returns LS_ERR_DEADLINE with a message about the worker at the end of the chain of waits, which may not be the one
+ * that this worker waits for, and records it as late. */
 static ls_status fail_deadline(ls_world *world, const ls_request *r) {
     char what[96], doing[96], waits[160] = "", gone[LS_HOST_MAX + 64];
     int through, rank = r->blocked_on < 0 ? -1 : ls_beat_blame(world, r->comm->world_rank[r->blocked_on], &through);
@@ -69,8 +71,8 @@ static bool is_worth_waiting(ls_world *world, const ls_request *r) {
     return ls_beat_is_working(world, rank, world->timeout_s);
 }
 
-/* Fails if the awaited member's function has returned, because it will never join the collective. If the member left
- * because of a signal, the status is LS_ERR_PEER: the signal ended the run. */
+/* Fails if the awaited member's function has returned, because it will never join the collective; *seen_ns keeps when
+ * that was noticed. If the member left because of a signal, the status is LS_ERR_PEER: the signal ended the run. */
 static ls_status check_ended(const ls_world *world, const ls_request *r, uint64_t *seen_ns) {
     if (r->blocked_on < 0) return LS_OK;
     int rank = r->comm->world_rank[r->blocked_on];
@@ -105,11 +107,13 @@ ls_status ls_world_progress(ls_world *world) {
     return LS_OK;
 }
 
+/* Sleeps until this worker's bell rings, at most `ns`; returns at once if it has rung since `bell` was read. */
 static void sleep_for(ls_worker_record *mine, uint32_t bell, uint64_t ns) {
     struct timespec slice = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
     syscall(SYS_futex, &mine->bell, FUTEX_WAIT, bell, &slice, NULL, 0);
 }
 
+/* Pauses the core for some cycles in a spin loop. */
 static void relax(void) {
 #ifdef __aarch64__
     __asm__ volatile("isb" ::: "memory");
@@ -118,7 +122,8 @@ static void relax(void) {
 #endif
 }
 
-/* Announces the sleep, checks once more for progress, then sleeps. */
+/* Announces the sleep, advances all requests once more, then sleeps until the bell rings, 50 ms at most (0.1 ms while
+ * messages between machines are in flight). Does not sleep if there was progress. */
 static ls_status sleep_once(ls_world *world, ls_request *request) {
     uint64_t slice = world->requests.net_pending ? net_slice_ns : sleep_slice_ns;
     if (!world->segment.base) {
@@ -137,8 +142,10 @@ static ls_status sleep_once(ls_world *world, ls_request *request) {
     return status;
 }
 
-/* Adds up waiting time slice by slice, and counts no slice for more than twice its length, so that a suspended run
- * (Ctrl-Z, a closed laptop) is not taken for a lost worker. */
+/* Waits until the request is done; advances all requests meanwhile, spins at first, then sleeps. Fails after --timeout,
+ * if the awaited member has exited, or with LS_ERR_PEER if another worker failed. Adds up waiting time slice by slice,
+ * and counts no slice for more than twice its length, so that a suspended run (Ctrl-Z, a closed laptop) is not taken
+ * for a lost worker. */
 static ls_status wait_for(ls_world *world, ls_request *request) {
     uint64_t waited_ns = 0, late_ns = 0, last_ns = 0, ended_ns = 0, moves = world->moves - 1;
     for (unsigned turn = 0;; turn++) {
@@ -184,6 +191,7 @@ static ls_status wait_for(ls_world *world, ls_request *request) {
     }
 }
 
+/* Waits, then tells the heartbeat that the wait is over and counts it as progress. */
 static ls_status wait_and_record(ls_world *world, ls_request *request) {
     ls_status status = wait_for(world, request);
     ls_beat_go_on(world);
@@ -193,6 +201,7 @@ static ls_status wait_and_record(ls_world *world, ls_request *request) {
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
+/* Removes the request from the list of requests in flight. */
 static void leave_flight(ls_world *world, ls_request *r) {
     ls_request *before = NULL;
     for (ls_request *x = world->flight.first; x; before = x, x = x->next) {
@@ -206,6 +215,8 @@ static void leave_flight(ls_world *world, ls_request *r) {
     }
 }
 
+/* Adds the request to the communicator's traffic counters and begins its trace span; skips the internal wait at a
+ * communicator's end. */
 static void count_traffic(ls_request *r) {
     if (r->kind == LS_TRAFFIC_KINDS) return;
     ls_traffic *traffic = &r->comm->traffic[r->kind];
@@ -241,7 +252,8 @@ ls_status ls_request_launch(ls_request *r, ls_request **out) {
     return status;
 }
 
-/* Ends a request on device memory: copies the staged result in, or makes later work wait for the queue. */
+/* Ends a request on device memory: copies a staged result to the device, or makes later work of the current queue wait
+ * for the request's own work and for the other members that read or write its tensors. */
 static ls_status end_on_device(const ls_staging *t) {
     if (t->to) return ls_device_copy_in(t->device, t->to, t->from, t->bytes);
     if (t->event.number) LS_TRY(ls_device_follow(t->device, t->event));
@@ -249,6 +261,8 @@ static ls_status end_on_device(const ls_staging *t) {
     return LS_OK;
 }
 
+/* Takes the request out of flight, ends its part on the device if it has one, and releases it. Returns `status`, or the
+ * device's error. */
 static ls_status finish_request(ls_request *r, ls_status status) {
     leave_flight(r->comm->world, r);
     if (status == LS_OK && r->tensors) status = end_on_device(r->tensors);
@@ -256,8 +270,9 @@ static ls_status finish_request(ls_request *r, ls_status status) {
     return status;
 }
 
-/* Returns the part of a wait in which bytes were in flight: it begins when the last member has started the collective.
- * If that time is not known, the whole wait counts. A sender waits for the receiver, not for bytes. */
+/* Returns the part of a wait, in ns, in which bytes were in flight: it begins when the last member has started the
+ * collective. If that time is not known, the whole wait counts. 0 for a sender, which waits for the receiver, not for
+ * bytes. */
 static uint64_t transfer_part(const ls_request *r, uint64_t begin_ns, uint64_t end_ns) {
     if (r->kind == LS_TRAFFIC_SEND) return 0;
     if (r->ready_ns <= begin_ns) return end_ns - begin_ns;

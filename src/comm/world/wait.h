@@ -1,8 +1,9 @@
 /* wait.h: starts requests, and waits for them.
  *
- * Any number of requests can be in flight. A wait for one makes progress on all: it advances each, spins for a moment,
- * then sleeps until another worker rings this worker's bell (a futex). The wait ends with an error if a worker fails,
- * or if the deadline passes (--timeout, docs/explain/workers.md). */
+ * Movers and collectives call it to launch what request.h and collectives/ have prepared; ls_request_wait() and
+ * ls_request_test() (lockstep.h) end a request. Any number of requests can be in flight. A wait for one makes progress
+ * on all: it advances each, spins for a moment, then sleeps until another worker rings this worker's bell (a futex).
+ * The wait ends with an error if a worker fails, or if the deadline passes (--timeout, docs/explain/workers.md). */
 #ifndef LS_COMM_WORLD_WAIT_H
 #define LS_COMM_WORLD_WAIT_H
 

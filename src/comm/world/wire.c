@@ -1,4 +1,5 @@
-/* wire.c: parses --slow-link and books transfers on the emulated links; see wire.h. */
+/* wire.c: parses --slow-link, and books transfers on the emulated links of a slow network; see wire.h. Times are
+ * monotonic nanoseconds. */
 #include "comm/world/wire.h"
 
 #include <stdio.h>
@@ -27,6 +28,8 @@ static const unit units[] = {
 
 static const double latency_max_s = 10, rate_min = 125, rate_max = 1e12;
 
+/* Parses one value with its unit into *latency_s or *bytes_per_s, whichever the unit says; each is −1 until given.
+ * LS_ERR_INPUT: no number, unknown unit, given twice, or out of range. */
 static ls_status read_piece(const char *piece, double *latency_s, double *bytes_per_s) {
     size_t digits = strspn(piece, "0123456789.");
     char number[PIECE_MAX];
@@ -92,6 +95,8 @@ ls_status ls_wire_open(ls_world *world, const ls_workers_options *options) {
 
 static uint64_t later_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
+/* Books `bytes` on a link from start_ns on, behind its earlier transfers. Returns when the last byte has passed, which
+ * is also when the link is free again. */
 static uint64_t occupy_link(uint64_t *free_ns, uint64_t start_ns, double bytes, double ns_per_byte) {
     *free_ns = later_of(*free_ns, start_ns) + (uint64_t)(bytes * ns_per_byte);
     return *free_ns;
@@ -104,7 +109,8 @@ static void announce_transfer(ls_world *world, uint64_t until_ns) {
     while (seen < until_ns && !atomic_compare_exchange_weak(last, &seen, until_ns)) continue;
 }
 
-/* Counts time with transfers in flight once, for the collective whose transfer began first. */
+/* Adds the time in which this transfer is in flight to the worker's measurements (base/meter.h), if they are on; time
+ * that an earlier transfer has counted is not counted again. */
 static void meter_transfer(ls_wire *wire, const ls_request *r, uint64_t start_ns) {
     uint64_t from = later_of(start_ns, wire->counted_ns);
     if (!ls_meter_now.on || r->arrives_ns <= from) return;
@@ -112,6 +118,8 @@ static void meter_transfer(ls_wire *wire, const ls_request *r, uint64_t start_ns
     wire->counted_ns = r->arrives_ns;
 }
 
+/* Sets the request's arrival to one latency after `passed_ns`, when both links have carried the bytes; publishes and
+ * meters it. */
 static void book_transfer(ls_request *r, uint64_t start_ns, uint64_t passed_ns) {
     ls_world *world = r->comm->world;
     r->arrives_ns = passed_ns + world->wire.latency_ns;
@@ -121,6 +129,8 @@ static void book_transfer(ls_request *r, uint64_t start_ns, uint64_t passed_ns) 
     announce_transfer(world, r->arrives_ns);
 }
 
+/* Returns whether the booked transfer has arrived, and then forgets the booking; before, makes the next sleep end at
+ * its arrival. */
 static bool has_arrived(ls_request *r) {
     ls_world *world = r->comm->world;
     if (ls_clock_ns() >= r->arrives_ns) {

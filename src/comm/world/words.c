@@ -1,4 +1,5 @@
-/* words.c: sends and receives words; keeps the last of each worker. */
+/* words.c: sends and receives control words, small messages about progress between machines; keeps the last of each
+ * worker. */
 #include "comm/world/words.h"
 
 #include <stdlib.h>
@@ -28,12 +29,14 @@ void ls_words_receive(ls_world *world) {
     }
 }
 
+/* Sends a word from this worker to the workers of all other machines, if the transport carries words. */
 static void send_word(ls_world *world, ls_net_word_kind kind, int value) {
     if (world->transport->tell)
         world->transport->tell(world, (ls_net_word){.kind = (int)kind, .from = world->rank, .value = value});
 }
 
-/* Hook of base/alive.h: this worker is busy with something that the other machines cannot see. */
+/* Tells the other machines that this worker is busy; the hook of base/alive.h, called during long work without
+ * collectives. */
 static void send_progress_word(void *ctx) {
     send_word(ctx, ls_phase_is_opaque(ls_phase_now()) ? LS_NET_OPAQUE : LS_NET_WORKS, 0);
 }

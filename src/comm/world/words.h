@@ -1,5 +1,7 @@
-/* words.h: control words between the workers of different machines: which make progress, which wait for which, and
- * whether one was asked to stop. Without a transport that carries words all functions do nothing. */
+/* words.h: control words, small messages besides those of collectives, between the workers of different machines: which
+ * make progress, which wait for which, and whether one was asked to stop by a signal. The worker's main thread sends
+ * and receives them, while it waits or works for long. Without a transport that carries words all functions do nothing.
+ */
 #ifndef LS_COMM_WORLD_WORDS_H
 #define LS_COMM_WORLD_WORDS_H
 
@@ -7,8 +9,9 @@
 
 /* Allocates the list of what other workers said. From then on this worker's progress (base/alive.h) is sent. */
 ls_status ls_words_open(ls_world *world);
+/* Stops sending this worker's progress, and frees what other workers said. */
 void ls_words_close(ls_world *world);
-/* Receives the words that have come since the last call. */
+/* Receives the words that have come since the last call, and keeps the last state of each worker in world->words. */
 void ls_words_receive(ls_world *world);
 /* Tells the other machines, at most twice a second, that the worker for which the request waits makes progress; or, if
  * it does not, that this worker waits for it. Its own beats are not visible to them. */

@@ -62,6 +62,7 @@ void ls_world_ready(ls_world *world) {
     ls_segment_close(&world->attempt->before); /* this process's mapping only */
 }
 
+/* Returns this worker's record in the segment; only where there is one. */
 static ls_worker_record *own_record(const ls_world *world) {
     return &world->segment.header->workers[world->machines.local];
 }
@@ -97,6 +98,7 @@ typedef struct copy_job {
     bool stream;
 } copy_job;
 
+/* Copies chunk number `task` of a copy_job; a task of the thread pool. */
 static void copy_chunk(void *context, size_t task, int thread) {
     (void)thread;
     const copy_job *job = context;

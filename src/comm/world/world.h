@@ -1,4 +1,5 @@
-/* world.h: one worker's view of all workers.
+/* world.h: one worker's view of all workers, ls_world, which the worker's function receives (lockstep.h). One per
+ * process: it holds rank, machines, shared memory, thread pool, requests in flight and this worker's failure.
  *
  * A transport (transports/) fills in the first members and calls ls_world_open() (transports/open.h). Each of the
  * structs below is written by one file only, which its comment names; other files read it. Unless a comment says
@@ -26,10 +27,10 @@ typedef struct ls_machines {
 
 /* Why this worker can start no further request; written by failure.c. */
 typedef struct ls_world_failure {
-    bool failed;     /* a request failed, or another worker did */
-    ls_status cause; /* status of the failure if it was this worker's; LS_OK: it was another's */
-    char text[LS_MESSAGE_MAX];
-    int late; /* 1 + the rank of the worker that missed this worker's deadline; 0: none */
+    bool failed;               /* a request failed, or another worker did */
+    ls_status cause;           /* status of the failure if it was this worker's; LS_OK: it was another's */
+    char text[LS_MESSAGE_MAX]; /* message of that failure */
+    int late;                  /* 1 + the rank of the worker that missed this worker's deadline; 0: none */
 } ls_world_failure;
 
 /* Requests of all communicators; written by wait.c. */
@@ -65,7 +66,7 @@ typedef struct ls_net_words {
 typedef struct ls_wire {
     bool slow; /* --slow-link is given */
     uint64_t latency_ns;
-    double ns_per_byte;
+    double ns_per_byte;               /* 0: the bandwidth is not limited */
     uint64_t in_free_ns, out_free_ns; /* when this worker's links have carried all booked transfers */
     uint64_t counted_ns;              /* transfers up to here are counted in base/meter.h */
     uint64_t wake_ns;                 /* when the next transfer in flight arrives, as of the last look; or ... */
@@ -79,7 +80,11 @@ typedef struct ls_device_watch {
 } ls_device_watch;
 
 /* Device memory for collectives on one queue; written by collectives/device_sum.c. */
-typedef enum ls_scratch_kind { LS_SCRATCH_SUMS, LS_SCRATCH_ARRIVALS, LS_SCRATCH_KINDS } ls_scratch_kind;
+typedef enum ls_scratch_kind {
+    LS_SCRATCH_SUMS,     /* partial sums */
+    LS_SCRATCH_ARRIVALS, /* parts that arrive from other machines, before they are added up */
+    LS_SCRATCH_KINDS
+} ls_scratch_kind;
 typedef struct ls_scratch_piece {
     void *memory;
     size_t bytes;
@@ -94,7 +99,7 @@ typedef struct ls_world_links {
 
 struct ls_world {
     /* Set by the transport before the world is opened; constant from then on. */
-    int rank, size, threads;
+    int rank, size, threads; /* threads of this worker */
     const ls_transport *transport;
     ls_machines machines;
     ls_attempt *attempt; /* borrowed; NULL: no supervisor */
@@ -102,13 +107,13 @@ struct ls_world {
     ls_segment segment;  /* base is NULL where the worker is alone on its machine */
 
     /* Set when the world is opened (transports/open.c). */
-    double timeout_s;
+    double timeout_s; /* --timeout, or its default */
     uint64_t spin_ns; /* how long to spin before sleeping; 0 where workers share cores */
-    ls_heap heap;
-    ls_pool *pool;
-    ls_comm *comm;
+    ls_heap heap;     /* this worker's part of the segment, where there is one */
+    ls_pool *pool;    /* this worker's threads */
+    ls_comm *comm;    /* of all workers */
 
-    bool goes_on;            /* the run goes on without this worker, which leaves; written by world.c */
+    bool goes_on;            /* this worker leaves, and the run continues in the next attempt; written by world.c */
     uint64_t moves;          /* grows with each step that makes progress: ls_world_moved() */
     struct ls_beating *beat; /* the heartbeat thread; written by beat.c */
     ls_world_failure failure;
@@ -120,12 +125,12 @@ struct ls_world {
     /* For collectives on device memory. */
     ls_device *device; /* of this worker; NULL: none, or a CPU device; written by movers/device.c */
     ls_device_watch watch;
-    ls_scratch_piece scratch[LS_SCRATCH_KINDS][LS_QUEUES];
+    ls_scratch_piece scratch[LS_SCRATCH_KINDS][LS_QUEUES]; /* by kind and device queue */
     struct ls_peers *peers; /* of the device; NULL: it does not share its memory; written by peers/memory.c */
     ls_world_links links;
 };
 
-/* Counts a step that made progress, so that this worker looks again before it sleeps. */
+/* Counts a step that made progress, so that a waiting worker checks its requests once more before it sleeps. */
 static inline void ls_world_moved(ls_world *world) { world->moves++; }
 
 /* ---- world.c ----------------------------------------------------------------------------------------------------- */
@@ -143,7 +148,7 @@ enum { LS_STREAM_BYTES = 16 << 20 };
  * otherwise. `stream`: with non-temporal stores, for outputs larger than the caches. */
 void ls_world_copy(ls_world *world, void *to, const void *from, size_t bytes, bool stream);
 
-/* Returns whether there are more threads than cores, so that workers take turns. */
+/* Returns whether there are more threads than cores, so that workers take turns and must not spin. */
 static inline bool ls_world_is_crowded(const ls_world *world) { return world->spin_ns == 0; }
 
 /* ---- failure.c --------------------------------------------------------------------------------------------------- */
@@ -153,13 +158,14 @@ static inline bool ls_world_is_crowded(const ls_world *world) { return world->sp
  * another worker has failed. */
 void ls_world_fail(ls_world *world, ls_status status);
 /* Returns LS_ERR_PEER if a worker of this machine has failed or is lost, which then counts as a failure of this worker
- * too. */
+ * too: it can start no further request. Otherwise LS_OK; failures on other machines are not visible here. */
 ls_status ls_world_check(ls_world *world);
 /* Returns LS_ERR_DEADLINE, with a message that names the wait of `waited_s` seconds, if the process of a worker of this
  * machine is stopped. For waits that belong to no request. */
 ls_status ls_world_check_stopped(const ls_world *world, double waited_s);
-/* Records the rank of the worker that missed this worker's deadline; and returns it, −1: none. */
+/* Records the rank of the worker that missed this worker's deadline, before the failure is reported. */
 void ls_world_set_late(ls_world *world, int rank);
+/* Returns the rank of the worker that missed this worker's deadline, as ls_world_set_late() recorded it; −1: none. */
 int ls_world_late(const ls_world *world);
 
 /* ---- words.c ----------------------------------------------------------------------------------------------------- */
@@ -168,8 +174,8 @@ int ls_world_late(const ls_world *world);
  * So they learn of it before the sum that ends a step. Only the first call of a worker is sent to other machines, and
  * only the first signal of a machine is kept. */
 void ls_world_ask(ls_world *world, int signal, uint64_t ns);
-/* Returns the first signal that a worker was told of in this way, and in *ns when it came; 0: none, and *ns is
- * unchanged. */
+/* Returns the first signal to stop that a worker was told of by ls_world_ask(), and in *ns when it came (monotonic); 0:
+ * none, and *ns is unchanged. Receives words of other machines. */
 int ls_world_asked(ls_world *world, uint64_t *ns);
 
 #endif

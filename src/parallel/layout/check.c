@@ -1,5 +1,5 @@
-/* check.c: whether a layout can be run for a task. Every refusal names the option and the nearest legal value.
- */
+/* check.c: whether a layout can be run for a task. Every refusal is LS_ERR_INPUT, and names the option and the nearest
+ * legal value. The static functions check one condition each. */
 #include <stdio.h>
 
 #include "base/status.h"
@@ -11,12 +11,14 @@ enum { SAID_MAX = 96 };
 
 /* ---- mesh -------------------------------------------------------------------------------------------------------- */
 
+/* Checks that a batch of B sequences can be divided into G gradient groups. */
 static ls_status check_task(const ls_layout_task *task) {
     if (task->G >= 1 && (size_t)task->G <= task->B) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "--groups %d: a batch of %zu sequences allows 1 to %zu gradient groups", task->G,
                    task->B, task->B);
 }
 
+/* Checks that dp, tp and pp, and the number of workers, are within limits. */
 static ls_status check_size(const ls_layout *layout) {
     const struct {
         const char *flag;
@@ -31,6 +33,7 @@ static ls_status check_size(const ls_layout *layout) {
                    layout->dp, layout->tp, layout->pp, ls_layout_workers(layout), LS_WORKERS_MAX);
 }
 
+/* Checks that tp divides the slices (the fixed parts of a layer that tensor parallelism assigns). */
 static ls_status check_tp(const ls_layout *layout, const ls_model *model) {
     int tp = layout->tp, below = tp, above = tp;
     if (model->S % tp == 0) return LS_OK;
@@ -59,7 +62,7 @@ ls_status ls_layout_check_parts(const ls_layout *layout, const ls_layout_task *t
                    layout->pp, model->shape.name, model->nblocks, model->shape.L, model->nblocks);
 }
 
-/* How dp was asked for, and how to ask for as many rows as there can be. */
+/* Writes how the user asked for dp, and how to ask for `most` replicas, which is as many as there can be. */
 static void say_dp(const ls_layout *layout, int most, const ls_layout_request *request, char said[SAID_MAX],
                    char use[SAID_MAX]) {
     int workers = most * layout->tp * layout->pp;
@@ -90,7 +93,7 @@ ls_status ls_layout_check_dp(const ls_layout *layout, const ls_layout_task *task
 
 /* ---- schedule ---------------------------------------------------------------------------------------------------- */
 
-/* More chunks than blocks. */
+/* Returns the error for more chunks than blocks; `most`: how many chunks are possible. */
 static ls_status fail_chunks(const ls_layout *layout, const ls_model *model, int most) {
     int v = layout->virtual_stages;
     if (most / layout->pp >= 2)
@@ -131,6 +134,7 @@ ls_status ls_layout_check_schedule(const ls_layout *layout, const ls_layout_task
         "--virtual-stages 1: --schedule interleaved requires 2 or more; use --virtual-stages 2, or --schedule 1f1b");
 }
 
+/* Checks that the chunks cover all blocks in order, with at least one block each. */
 static ls_status check_chunks(const ls_layout *layout, const ls_layout_task *task) {
     int chunks = ls_layout_chunks(layout), nblocks = task->model->nblocks;
     bool sound = layout->chunk_first[0] == 0 && layout->chunk_first[chunks] == nblocks;
@@ -164,12 +168,14 @@ ls_status ls_layout_check_shares(const ls_layout *layout, const ls_layout_task *
                    shares, (long long)sum, task->G, better);
 }
 
+/* Returns whether a block of the model has activations that --keep-activations would keep. */
 static bool has_wide_activations(const ls_model *model) {
     for (int b = 0; b < model->nblocks; b++)
         if (model->blocks[b].kind->has_wide_activation) return true;
     return false;
 }
 
+/* Checks that --keep-activations has something to keep, and that --recompute keeps it too. */
 static ls_status check_keep_activations(const ls_layout *layout, const ls_layout_task *task) {
     const ls_model *model = task->model;
     if (!layout->keep_activations) return LS_OK;
@@ -181,6 +187,7 @@ static ls_status check_keep_activations(const ls_layout *layout, const ls_layout
                    ls_recompute_name(layout->recompute));
 }
 
+/* Checks that --loss-chunk is not used for a model of images. */
 static ls_status check_loss_chunk(const ls_layout *layout, const ls_layout_task *task) {
     if (layout->loss_chunk == 0 || !ls_shape_sees_images(&task->model->shape)) return LS_OK;
     return ls_fail(LS_ERR_INPUT,
@@ -188,6 +195,7 @@ static ls_status check_loss_chunk(const ls_layout *layout, const ls_layout_task 
                    layout->loss_chunk, task->model->shape.name);
 }
 
+/* Checks that there are several TP workers, and a token for each. */
 static ls_status check_sequence_parallel(const ls_layout *layout, const ls_layout_task *task) {
     if (!layout->sequence_parallel) return LS_OK;
     if (layout->tp == 1)
@@ -211,7 +219,8 @@ size_t ls_layout_largest_share(const ls_layout *layout, size_t B, int G) {
     return most;
 }
 
-/* Statistics of the whole batch are known when all of it has come to the norm. */
+/* Checks that each replica runs its share as one micro-batch: statistics of the whole batch are known only when all of
+ * it has reached the norm. */
 static ls_status check_bn_sync(const ls_layout *layout, const ls_layout_task *task) {
     size_t share = ls_layout_largest_share(layout, task->B, task->G);
     if (!task->bn_sync) return LS_OK;
@@ -226,6 +235,7 @@ static ls_status check_bn_sync(const ls_layout *layout, const ls_layout_task *ta
                    layout->micro, share);
 }
 
+/* Checks the options that need no other decision: ZeRO, recomputation, micro-batch, and those above. */
 static ls_status check_rest(const ls_layout *layout, const ls_layout_task *task) {
     if (layout->zero < 0 || layout->zero > LS_KNOB_LAST_zero)
         return ls_fail(LS_ERR_INPUT, "--zero %d: must be between 0 and %d", layout->zero, LS_KNOB_LAST_zero);

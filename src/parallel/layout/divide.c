@@ -1,5 +1,6 @@
-/* divide.c: which blocks go to which chunk of the pipeline, and how many gradient groups to each replica. The one place
- * where a model is divided: the planner predicts with it and a run is made with it.
+/* divide.c: which blocks of the model go to which chunk (a run of blocks that a pipeline stage computes), and how many
+ * gradient groups (fixed parts of the batch) to each replica. The one place where a model is divided: the planner
+ * predicts with it and a run is made with it.
  *
  * By cost: the slowest chunk sets the pace of all, so its cost is what is made small: the least bound under which runs
  * of blocks fit into the chunks, exactly. Many divisions keep that bound; of these the one with the least sum of
@@ -17,7 +18,8 @@
 
 /* ---- by cost ----------------------------------------------------------------------------------------------------- */
 
-/* `sum` has the costs of the blocks before each block: a run [i, j) costs sum[j] − sum[i]. */
+/* Returns whether n blocks, in order, fit into `chunks` chunks of cost `bound` at most. `sum` has the costs of the
+ * blocks before each block: a run [i, j) costs sum[j] − sum[i]. */
 static bool fits(const double *sum, int n, int chunks, double bound) {
     int used = 1, begin = 0;
     for (int i = 0; i < n; i++) {
@@ -28,7 +30,7 @@ static bool fits(const double *sum, int n, int chunks, double bound) {
     return true;
 }
 
-/* The least number under which it fits: halving until there is no number between. */
+/* Returns the least bound under which the blocks fit, by halving until there is no number between. */
 static double least_bound(const double *sum, int n, int chunks) {
     double low = 0, high = sum[n];
     if (fits(sum, n, chunks, low)) return low;
@@ -44,14 +46,15 @@ static double least_bound(const double *sum, int n, int chunks) {
 
 enum { UNITS = 1 << 20 };
 
-/* A run's cost in units of 1 / 2^20 of all: whole numbers, whose squares are added without rounding. */
+/* Returns the square of a run's cost, in units of 1 / 2^20 of all: whole numbers, whose squares are added without
+ * rounding. */
 static uint64_t square(const uint64_t *units, int i, int j) {
     uint64_t cost = units[j] - units[i];
     return cost * cost;
 }
 
-/* best[c][i]: least sum of squares of blocks i … n−1 in c chunks, each within the bound; size[c][i]: blocks of the
- * first of them. */
+/* Fills two tables, by number of chunks c and first block i. best[c][i]: least sum of squares of blocks i … n−1 in c
+ * chunks, each within the bound (UINT64_MAX: impossible); size[c][i]: blocks of the first of these chunks. */
 static void fill_tables(const double *sum, const uint64_t *units, int n, int chunks, double bound, uint64_t *best,
                         int *size) {
     size_t width = (size_t)n + 1;
@@ -70,6 +73,7 @@ static void fill_tables(const double *sum, const uint64_t *units, int n, int chu
     }
 }
 
+/* Divides blocks so that the costliest chunk costs least (see above); writes chunks + 1 bounds to `first`. */
 static ls_status by_cost(const double *cost, int n, int chunks, int *first) {
     size_t width = (size_t)n + 1, cells = (size_t)(chunks + 1) * width;
     ls_region tables = {0};
@@ -93,11 +97,13 @@ static ls_status by_cost(const double *cost, int n, int chunks, int *first) {
 
 /* ---- by count ---------------------------------------------------------------------------------------------------- */
 
+/* Divides n blocks into numbers that differ by one at most, the larger ones first. */
 static void by_count(int n, int chunks, int *first) {
     for (int c = 0; c <= chunks; c++) first[c] = n / chunks * c + (c < n % chunks ? c : n % chunks);
 }
 
-/* The first and the last block go with the first and the last chunk, beside their layers. */
+/* Divides layers as LS_DIVIDE_LAYERS says; `cost` has three entries: first block, a layer, last block. The first and
+ * the last block go with the first and the last chunk, beside their layers. */
 static void by_layers(const double *cost, int n, int chunks, int *first) {
     int layers = n - 2;
     for (int c = 0; c <= chunks; c++) first[c] = layers / chunks; /* of chunk c, until their sums are taken below */
@@ -130,7 +136,8 @@ ls_status ls_layout_divide(ls_divide rule, const double *cost, int n, int chunks
 
 /* ---- the blocks of a layout -------------------------------------------------------------------------------------- */
 
-/* Backward costs each block the same multiple of its forward, and every sequence costs the same: neither matters. */
+/* Divides the model's blocks by a rule, with the FLOPs of forward as cost. Backward costs each block the same multiple
+ * of its forward, and every sequence costs the same: neither matters. */
 static ls_status divide(ls_divide rule, const ls_layout_task *task, ls_layout *layout) {
     const ls_model *model = task->model;
     double *cost = calloc((size_t)model->nblocks, sizeof *cost);
@@ -144,6 +151,7 @@ static ls_status divide(ls_divide rule, const ls_layout_task *task, ls_layout *l
     return status;
 }
 
+/* Sets the chunks from a list such as "5,4,4"; an error proposes a division by cost. */
 static ls_status blocks_by_hand(const char *stages, const ls_layout_task *task, ls_layout *layout) {
     const ls_model *model = task->model;
     int blocks[LS_CHUNKS_MAX], count, chunks = ls_layout_chunks(layout);
@@ -184,7 +192,7 @@ ls_status ls_layout_divide_blocks(const char *stages, const ls_layout_task *task
 
 /* ---- gradient groups --------------------------------------------------------------------------------------------- */
 
-/* One group after the other goes to the replica that would be done with it first: no other division ends earlier. */
+/* Gives one group after the other to the replica that would be done with it first: no other division ends earlier. */
 void ls_layout_share_by_speed(const double *speeds, int rows, int n, int *share) {
     for (int d = 0; d < rows; d++) share[d] = 1;
     for (int given = rows; given < n; given++) {
@@ -195,6 +203,7 @@ void ls_layout_share_by_speed(const double *speeds, int rows, int n, int *share)
     }
 }
 
+/* Sets the shares from measured speeds; LS_ERR_INPUT if one is not a positive number. */
 static ls_status groups_by_speed(const double *speeds, const ls_layout_task *task, ls_layout *layout) {
     for (int d = 0; d < layout->dp; d++)
         if (!(speeds[d] > 0) || !isfinite(speeds[d]))
@@ -206,6 +215,7 @@ static ls_status groups_by_speed(const double *speeds, const ls_layout_task *tas
     return LS_OK;
 }
 
+/* Sets the shares from a list such as "3,2,2". */
 static ls_status groups_by_hand(const char *shares, const ls_layout_task *task, ls_layout *layout) {
     int count;
     LS_TRY(ls_layout_list_parse(

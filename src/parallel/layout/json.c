@@ -1,5 +1,5 @@
-/* json.c: a layout as an object of option names and values, and back; requests out of options; and a layout in one
- * line.
+/* json.c: a layout, the division of a run among workers, as an object of option names and values, and back; requests
+ * out of options; and a layout in one line.
  *
  * Members are read through the table of options, so a file means what the flags of the same names mean: same ranges,
  * same aliases, same messages. */
@@ -15,7 +15,7 @@
 
 enum { KEY_MAX = 64, TEXT_MAX = 32, NUMBER_MAX = 16 };
 
-/* The knobs that this program runs, and what is no knob: */
+/* The options that are members of a layout: --workers, and all knobs and lists that this program runs. */
 static const ls_option_id members[] = {
     LS_OPT_workers,
 #define LS_KNOB(field, KIND, name, ...) LS_OPT_##name,
@@ -35,6 +35,7 @@ bool ls_layout_is_option(ls_option_id id) {
 
 /* ---- options to a request ---------------------------------------------------------------------------------------- */
 
+/* Sets the member of the request that this option stands for, as given. */
 static void add_member(const ls_options *o, ls_option_id id, ls_layout_request *request) {
     if (id == LS_OPT_workers) request->workers = (int)o->workers;
 #define LS_KNOB(field, KIND, name, ...)                                                                                \
@@ -55,7 +56,8 @@ void ls_layout_request_add(const ls_options *options, ls_option_origin weakest, 
 
 /* ---- JSON to a request ------------------------------------------------------------------------------------------- */
 
-/* The option that `key`, maybe with underscores, stands for; or the knob of other programs, with LS_OPTION_COUNT. */
+/* Finds the option that `key`, maybe with underscores, stands for; or, with *out LS_OPTION_COUNT, the knob that only
+ * other programs have. LS_ERR_INPUT for other names, with a suggestion. */
 static ls_status find_member(const char *key, ls_option_id *out, ls_knob *knob) {
     char name[KEY_MAX];
     ls_suggest suggest;
@@ -73,7 +75,8 @@ static ls_status find_member(const char *key, ls_option_id *out, ls_knob *knob) 
     return ls_fail(LS_ERR_INPUT, "unknown name '%.*s'; did you mean %s?", LS_LAYOUT_SHOWN, key, suggest.best);
 }
 
-/* The value as a user would write it behind a flag: borrowed, or in `room`. */
+/* Returns a JSON value as a user would write it behind a flag: borrowed from `value`, or in `room`. LS_ERR_INPUT: not a
+ * single value of this kind. */
 static ls_status value_text(const ls_option_info *info, const json_t *value, char room[TEXT_MAX], const char **out) {
     *out = json_is_string(value) ? json_string_value(value) : room;
     if (json_is_string(value)) return LS_OK;
@@ -91,7 +94,8 @@ static ls_status value_text(const ls_option_info *info, const json_t *value, cha
     return LS_OK;
 }
 
-/* No option says it, so its range is here: counts from 1 on, and switches. */
+/* Reads the value of a knob that only other programs have. No option says its range, so it is here: counts from 1 on,
+ * and switches. */
 static ls_status read_others(ls_knob knob, const json_t *value, ls_layout_request *request) {
     bool is_count = ls_knob_info_get(knob)->kind == LS_KNOB_KIND_INT;
     json_int_t count = json_integer_value(value);
@@ -101,7 +105,8 @@ static ls_status read_others(ls_knob knob, const json_t *value, ls_layout_reques
     return LS_OK;
 }
 
-/* Texts in the request must outlive the options they were checked in. */
+/* Reads one member into `options` or, for knobs of other programs, into the request. The lists in the request are
+ * borrowed from `value`, because they must outlive the options they were checked in. */
 static ls_status read_member(const char *where, const char *key, const json_t *value, ls_options *options,
                              ls_layout_request *out) {
     char room[TEXT_MAX];
@@ -186,6 +191,7 @@ void ls_layout_blocks_text(const int *chunk_first, int chunks, char *text, size_
 
 /* ---- a layout in one line, and as JSON --------------------------------------------------------------------------- */
 
+/* Returns whether replicas have different numbers of groups, so that a text must list them. */
 static bool has_unequal_shares(const ls_layout *layout) {
     for (int d = 1; d < layout->dp; d++)
         if (layout->share[d] != layout->share[0]) return true;

@@ -1,4 +1,5 @@
-/* knobs.c: what the table of knobs says of each, their values by number, and knobs as text and JSON. */
+/* knobs.c: the table of knobs (the numbers and switches of a layout), their values by number, and knobs as text and
+ * JSON. */
 #include "parallel/layout/knobs.h"
 
 #include <stdarg.h>
@@ -66,6 +67,7 @@ const char *ls_knob_value_name(ls_knob knob, int value) {
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
+/* Appends to a text, cut off at its end. */
 __attribute__((format(printf, 3, 4))) static void add(char *text, size_t room, const char *format, ...) {
     size_t used = strlen(text);
     va_list args;
@@ -74,7 +76,8 @@ __attribute__((format(printf, 3, 4))) static void add(char *text, size_t room, c
     va_end(args);
 }
 
-/* The table's words, with the value for %. */
+/* Appends the table's words for a knob, with its value for %; nothing for a neutral value that is not always
+ * written. */
 static void add_knob(const ls_knobs *knobs, ls_knob knob, ls_words style, char *text, size_t room) {
     const ls_knob_info *info = &table[knob];
     const char *words = style == LS_WORDS_BRIEF ? info->brief : info->words, *at = strchr(words, '%');
@@ -109,6 +112,7 @@ void ls_knobs_text(const ls_knobs *knobs, ls_words style, const char *shares, co
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
+/* Returns the value as JSON: a name, a boolean or a number; NULL: no memory. */
 static json_t *value_to_json(ls_knob knob, double value) {
     const char *name = ls_knob_value_name(knob, (int)value);
     if (name) return json_string(name);
@@ -117,7 +121,8 @@ static json_t *value_to_json(ls_knob knob, double value) {
     return json_integer((json_int_t)value);
 }
 
-/* Returns whether the text of a layout has a knob. A micro-batch that has not been chosen is omitted. */
+/* Returns whether the JSON of a layout has the knob. A micro-batch that has not been chosen is omitted. `also`: bits of
+ * knobs of the task that are wanted. */
 static bool is_written(const ls_knobs *knobs, ls_knob knob, unsigned also) {
     bool neutral = ls_knob_get(knobs, knob) == table[knob].neutral;
     bool is_rare = knob == LS_KNOB_micro || knob == LS_KNOB_keep_activations || knob == LS_KNOB_loss_chunk;
@@ -125,11 +130,13 @@ static bool is_written(const ls_knobs *knobs, ls_knob knob, unsigned also) {
     return (also >> knob & 1) || (table[knob].owner == LS_KNOB_OF_OTHERS && !neutral);
 }
 
+/* Adds the knob's member if it is written; not 0: no memory. */
 static int put_knob(json_t *object, const ls_knobs *knobs, ls_knob knob, unsigned also) {
     if (!is_written(knobs, knob, also)) return 0;
     return json_object_set_new(object, ls_knob_name(knob), value_to_json(knob, ls_knob_get(knobs, knob)));
 }
 
+/* Adds a list as a text member; NULL: none. Not 0: no memory. */
 static int put_list(json_t *object, ls_option_id option, const char *list) {
     return list ? json_object_set_new(object, ls_option_info_get(option)->name, json_string(list)) : 0;
 }

@@ -1,5 +1,5 @@
-/* layout.c: from what a user asked for to a layout. What was left open is filled in here; what is wrong with the result
- * is said in check.c. */
+/* layout.c: makes a layout of what a user asked for. What was left open is filled in here; check.c reports what is
+ * wrong with the result. */
 #include "parallel/layout/layout.h"
 
 #include <stdio.h>
@@ -15,12 +15,13 @@ ls_layout ls_layout_one(const ls_layout_task *task, size_t micro) {
     return one;
 }
 
+/* Returns LS_ERR_INPUT if a number of workers is out of range; 0 (not given) is valid. */
 static ls_status check_count(const char *flag, int count) {
     if (count >= 0 && count <= LS_WORKERS_MAX) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "--%s %d: must be between 1 and %d", flag, count, LS_WORKERS_MAX);
 }
 
-/* Workers that are no multiple of what tp and pp need. */
+/* Returns the error for a number of workers that is no multiple of tp × pp. */
 static ls_status fail_multiple(const ls_layout_request *request, const ls_layout *layout) {
     int row = layout->tp * layout->pp, below = request->workers / row * row;
     char said[SAID_MAX], use[SAID_MAX];
@@ -36,7 +37,7 @@ static ls_status fail_multiple(const ls_layout_request *request, const ls_layout
                    layout->tp, layout->pp, row, request->launcher ? "start" : "use --workers", use);
 }
 
-/* Workers that are not dp × tp × pp. */
+/* Returns the error for a number of workers that is not dp × tp × pp. */
 static ls_status fail_product(const ls_layout_request *request, const ls_layout *layout) {
     int product = ls_layout_workers(layout), row = layout->tp * layout->pp;
     char use[SAID_MAX] = "";
@@ -49,7 +50,7 @@ static ls_status fail_product(const ls_layout_request *request, const ls_layout 
                    request->launcher, request->workers, layout->dp, layout->tp, layout->pp, product, product, use);
 }
 
-/* Knobs that other programs alone have. */
+/* Returns LS_ERR_INPUT if a knob that only other programs have is not neutral. */
 static ls_status refuse_others(const ls_layout_request *request) {
     for (int k = 0; k < LS_KNOBS; k++) {
         const ls_knob_info *info = ls_knob_info_get((ls_knob)k);
@@ -60,7 +61,8 @@ static ls_status refuse_others(const ls_layout_request *request) {
     return LS_OK;
 }
 
-/* What cannot be whatever dp is is said first: a number of workers that fits it would be no help. */
+/* Sets dp from the number of workers if it was left open, and checks the mesh. What is wrong for every dp is reported
+ * first: a number of workers that fits it would be no help. */
 static ls_status resolve_mesh(const ls_layout_request *request, const ls_layout_task *task, ls_layout *out) {
     bool open = request->workers > 0 && !ls_knob_is_given(request, LS_KNOB_dp);
     LS_TRY(check_count("workers", request->workers));
@@ -75,6 +77,7 @@ static ls_status resolve_mesh(const ls_layout_request *request, const ls_layout_
     return fail_product(request, out);
 }
 
+/* Fills in what was left open: virtual stages imply the interleaved schedule, which has 2 of them by default. */
 static void resolve_schedule(const ls_layout_request *request, ls_layout *out) {
     bool given = ls_knob_is_given(request, LS_KNOB_schedule);
     if (!given && out->virtual_stages > 1) out->schedule = LS_SCHEDULE_INTERLEAVED;

@@ -19,7 +19,7 @@ int ls_layout_first_group(const ls_layout *layout, int replica) {
     return first;
 }
 
-/* Before it come the groups of earlier rounds, and in this round those of the replicas before it. */
+/* Counts the groups of earlier rounds, and in this round those of the replicas before it. */
 int ls_layout_group(const ls_layout *layout, int replica, int round) {
     int group = 0;
     if (round < 0 || round >= layout->share[replica]) return -1;
@@ -32,11 +32,13 @@ int ls_layout_group(const ls_layout *layout, int replica, int round) {
 
 /* ---- lists ------------------------------------------------------------------------------------------------------- */
 
+/* Returns how many micro-batches so many sequences need. */
 static size_t pieces(size_t sequences, size_t micro) { return sequences / micro + (sequences % micro != 0); }
 
+/* Returns the sequences of group g of a batch of B in G groups. */
 static size_t group_size(size_t B, int G, int g) { return ls_slice_begin(B, G, g + 1) - ls_slice_begin(B, G, g); }
 
-/* Micro-batches of a round in every replica: as many as its largest group needs. */
+/* Returns the micro-batches of a round, in every replica: as many as its largest group needs. */
 static size_t round_pieces(const ls_layout *layout, size_t B, int G, int round) {
     size_t most = 0;
     for (int d = 0; d < layout->dp; d++) {
@@ -47,13 +49,15 @@ static size_t round_pieces(const ls_layout *layout, size_t B, int G, int round) 
     return most;
 }
 
+/* Allocates the list for `count` micro-batches. */
 static ls_status reserve(ls_micro_list *list, size_t count) {
     list->micro = count <= INT_MAX ? calloc(count, sizeof *list->micro) : NULL;
     if (list->micro) return LS_OK;
     return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of %zu micro-batches; use a larger --micro-batch", count);
 }
 
-/* Sequences [begin, end) as `count` micro-batches, those behind the last sequence empty. */
+/* Appends sequences [begin, end) as `count` micro-batches, those after the last sequence empty; the last one ends the
+ * round. */
 static void add_round(ls_micro_list *list, size_t micro, size_t begin, size_t end, size_t count, int round) {
     for (size_t i = 0; i < count; i++) {
         size_t size = end - begin < micro ? end - begin : micro;
@@ -64,6 +68,7 @@ static void add_round(ls_micro_list *list, size_t micro, size_t begin, size_t en
     }
 }
 
+/* Lists all sequences of a replica as one round: zero < 2. */
 static ls_status add_one_round(const ls_layout *layout, size_t B, int G, int replica, ls_micro_list *list) {
     size_t begin = ls_slice_begin(B, G, ls_layout_first_group(layout, replica));
     size_t end = ls_slice_begin(B, G, ls_layout_first_group(layout, replica + 1));
@@ -74,6 +79,7 @@ static ls_status add_one_round(const ls_layout *layout, size_t B, int G, int rep
     return LS_OK;
 }
 
+/* Lists one group in each round: zero ≥ 2. */
 static ls_status add_rounds(const ls_layout *layout, size_t B, int G, int replica, ls_micro_list *list) {
     size_t count = 0;
     for (int d = 0; d < layout->dp; d++)

@@ -1,4 +1,5 @@
-/* audit.c: one group of another replica, for comparison. */
+/* audit.c: recomputes one gradient group of another replica and hashes its gradients, for comparison with the owner's;
+ * and judges such hashes. */
 #include "parallel/partition/audit.h"
 
 #include <stdlib.h>
@@ -37,6 +38,7 @@ typedef struct collector {
     ls_hash128 *hashes;
 } collector;
 
+/* Observer of leaves during an audit: hashes each. */
 static ls_status collect(void *ctx, const ls_param *param, bool is_lookup, int group, float *leaf, size_t elems) {
     collector *c = ctx;
     (void)group;
@@ -46,10 +48,12 @@ static ls_status collect(void *ctx, const ls_param *param, bool is_lookup, int g
 
 /* ---- a plan for one group ---------------------------------------------------------------------------------------- */
 
+/* Returns the first sequence of group g. */
 static size_t group_begin(const ls_partition *partition, int g) {
     return ls_slice_begin(partition->setup.B, partition->setup.G, g);
 }
 
+/* Returns how many micro-batches group g needs; 0 for −1. */
 static size_t pieces_of(const ls_partition *partition, int g) {
     size_t sequences = g < 0 ? 0 : group_begin(partition, g + 1) - group_begin(partition, g);
     return (sequences + partition->micro - 1) / partition->micro;

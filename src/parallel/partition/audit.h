@@ -13,7 +13,7 @@
  */
 static inline size_t ls_audit_hashes(const ls_model *model) { return 2 * (size_t)model->nparams; }
 
-/* Hashes the rows of a leaf that this worker computed. */
+/* Hashes the rows of a leaf (the gradient of one group, on the device) that this worker computed. The host waits. */
 ls_status ls_partition_leaf_hash(ls_partition *partition, const ls_param *param, const float *leaf, ls_hash128 *out);
 
 /* Lets replica d compute group groups[d] of step `step`; −1: none. Call between ls_partition_step() and the update,
@@ -22,12 +22,13 @@ ls_status ls_partition_leaf_hash(ls_partition *partition, const ls_param *param,
 ls_status ls_partition_audit(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed,
                              const int *groups, ls_hash128 *hashes);
 
-/* Gathers one hash of each list over the members of this worker's DP group. */
+/* Combines this worker's list of hashes to one, and gathers those of its DP group, by replica. */
 ls_status ls_partition_share_hashes(ls_partition *partition, const ls_hash128 *hashes, ls_hash128 *by_row);
-/* Gathers whole lists, bytes[d] of replica d. */
+/* Gathers whole lists of hashes over this worker's DP group, bytes[d] of replica d. */
 ls_status ls_partition_share_lists(ls_partition *partition, const ls_hash128 *own, ls_hash128 *all,
                                    const size_t *bytes);
-/* Lets the device compute in another way from now on (ls_device_compute_otherwise). Not collective. */
+/* Lets the device compute by another path with the same bits from now on (ls_device_compute_otherwise), to find out
+ * which of two results is right; false ends it. Not collective. */
 ls_status ls_partition_compute_otherwise(ls_partition *partition, bool otherwise);
 
 /* ---- blame ------------------------------------------------------------------------------------------------------- */
@@ -37,13 +38,15 @@ ls_status ls_partition_compute_otherwise(ls_partition *partition, bool otherwise
  * Workers that hold the same parameters, or that computed the same group, must have the same bits. Where they do not,
  * more than half of them agreeing are taken to be right; without such a majority no worker can be cleared. */
 
+/* Which holders of the same numbers must be wrong. */
 typedef enum ls_blame {
     LS_BLAME_NOBODY, /* all are equal */
     LS_BLAME_SOME,   /* a majority agrees; the others are named */
     LS_BLAME_ALL,    /* no majority: two that differ, or a tie; all are named */
 } ls_blame;
 
-/* `named`, of `holders` entries, tells for each holder whether it is one of those to name. */
+/* Finds a majority among `holders` hashes of what should be equal; sets named[i] for each holder that is to be
+ * named. */
 ls_blame ls_blame_holders(const ls_hash128 *hashes, size_t holders, bool *named);
 
 typedef enum ls_blame_audit_verdict {
@@ -54,8 +57,8 @@ typedef enum ls_blame_audit_verdict {
     LS_AUDIT_UNKNOWN,   /* all three differ: no one of them is to be used */
 } ls_blame_audit_verdict;
 
-/* Of one group's leaf, or of a block of it, computed by its owner, by another replica, and once more; `third` is NULL
- * before that. A third that agrees with neither is never taken for right. */
+/* Judges the hashes of one group's leaf (its gradient), or of a block of it, computed by its owner, by another replica,
+ * and once more; `third` is NULL before that. A third that agrees with neither is never taken for right. */
 ls_blame_audit_verdict ls_blame_audit(ls_hash128 owner, ls_hash128 auditor, const ls_hash128 *third);
 
 #endif

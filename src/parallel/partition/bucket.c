@@ -1,5 +1,5 @@
-/* bucket.c: makes the buckets of a partition, in the order in which backward completes them, divides them among owners,
- * and plans the rounds in which groups are reduced. */
+/* bucket.c: makes the buckets of a partition (parameters whose gradients are reduced together), in the order in which
+ * backward completes them, divides them among owners, and plans the rounds in which groups are reduced. */
 #include "parallel/partition/bucket.h"
 
 #include <assert.h>
@@ -13,6 +13,7 @@ enum { ALIGN_ELEMS = 16 };
 
 /* ---- division ---------------------------------------------------------------------------------------------------- */
 
+/* Rounds up to whole cache lines of 16 fp32 elements. */
 static size_t align_up(size_t elems) { return (elems + ALIGN_ELEMS - 1) / ALIGN_ELEMS * ALIGN_ELEMS; }
 
 /* Returns the elements of a parameter in a gradient slot. */
@@ -38,6 +39,7 @@ static size_t block_end(const ls_param *param, int slices, size_t at) {
     return all;
 }
 
+/* Returns the smallest legal end of a shard that is not before element `at` of the bucket. */
 static size_t shard_end(const ls_bucket *bucket, int slices, size_t at) {
     for (int i = 0; i < bucket->nparams; i++) {
         size_t begin = bucket->offset[i], end = begin + ls_param_local_elems(bucket->param[i]);
@@ -47,6 +49,7 @@ static size_t shard_end(const ls_bucket *bucket, int slices, size_t at) {
     return bucket->elems;
 }
 
+/* Returns the part of parameter i that lies in elements begin … end − 1 of the bucket; may be empty. */
 static ls_param_range part_of(const ls_bucket *bucket, int i, size_t begin, size_t end) {
     size_t first = bucket->offset[i], elems = ls_param_local_elems(bucket->param[i]);
     size_t from = begin > first ? begin - first : 0, to = end > first ? end - first : 0;
@@ -91,6 +94,7 @@ void ls_bucket_point_weights(ls_bucket *bucket) {
     }
 }
 
+/* Returns where parameter i begins in a gradient slot. */
 static size_t grad_offset(const ls_bucket *bucket, int slices, int i) {
     size_t offset = 0;
     for (int k = 0; k < i; k++) offset += slot_elems(bucket->param[k], slices);
@@ -141,6 +145,7 @@ static int round_first(const ls_layout *layout, int round) {
     return before;
 }
 
+/* Sets which of the node's groups each replica computes in this round; `first` is the round's first group. */
 static void fill_bounds(const ls_layout *layout, int round, int first, ls_round_node *node) {
     int group = first;
     for (int d = 0; d <= layout->dp; d++) {
@@ -184,12 +189,14 @@ ls_status ls_rounds_make(const ls_layout *layout, int G, ls_rounds *out) {
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
+/* Appends an empty bucket. */
 static ls_bucket *add_bucket(ls_partition *partition, ls_bucket_kind kind, int block) {
     ls_bucket *bucket = &partition->buckets[partition->nbuckets++];
     *bucket = (ls_bucket){.kind = kind, .block = block, .w_buffer = -1, .contribution = -1};
     return bucket;
 }
 
+/* Resets a parameter to one that this worker does not hold. */
 static void let_go(ls_param *param) {
     param->held = false;
     param->own = param->once = (ls_param_range){0, 0};
@@ -198,12 +205,14 @@ static void let_go(ls_param *param) {
     param->grad = param->lookup = (ls_grad){{NULL}};
 }
 
+/* Adds a parameter to the bucket, and marks it as held. */
 static void add_param(ls_bucket *bucket, ls_param *param) {
     param->held = true;
     assert(bucket->nparams < LS_BUCKET_PARAMS_MAX);
     bucket->param[bucket->nparams++] = param;
 }
 
+/* Adds a bucket with the block's parameters of one kind, unless it has none. */
 static void add_list(ls_partition *partition, ls_bucket_kind kind, int b, ls_param_kind which) {
     ls_block *block = &partition->model->blocks[b];
     ls_bucket *bucket = NULL;
@@ -222,12 +231,14 @@ static bool lookup_is_added_at_once(const ls_partition *partition) {
            !partition->nn.grads.leaves;
 }
 
+/* Adds the buckets of the head: its table (the embedding's if `shares`) and its vectors. */
 static void add_head(ls_partition *partition, int b, bool shares) {
     ls_param *table = shares ? ls_model_tokens(partition->model) : partition->model->blocks[b].table;
     add_param(add_bucket(partition, LS_BUCKET_TABLE, b), table);
     add_list(partition, LS_BUCKET_VECTORS, b, LS_PARAM_VECTOR);
 }
 
+/* Adds the buckets of the embedding: its table, or the table's use as lookup if the head has the table; positions. */
 static void add_embedding(ls_partition *partition, bool shares) {
     ls_param *table = ls_model_tokens(partition->model);
     if (!shares)
@@ -237,6 +248,7 @@ static void add_embedding(ls_partition *partition, bool shares) {
     add_list(partition, LS_BUCKET_POSITIONS, 0, LS_PARAM_POSITIONS);
 }
 
+/* Adds the buckets of block b. */
 static void add_block(ls_partition *partition, int b) {
     bool shares = partition->model->blocks[0].shares_table;
     ls_block *block = &partition->model->blocks[b];

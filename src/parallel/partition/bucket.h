@@ -1,5 +1,5 @@
-/* bucket.h: parameters whose gradients are reduced together, and the worker that owns each part of them; for this
- * folder only. The partition owns its buckets.
+/* bucket.h: buckets, parameters whose gradients are reduced together over the replicas, and the worker that owns each
+ * part of them; for this folder and the traffic formulas. The partition owns its buckets.
  *
  * A bucket has parameters of one block, contiguous in memory, as far as they are in this worker's slices. Among the
  * workers of a DP group, which all have the same rows, it is either
@@ -10,9 +10,10 @@
  * Shards end where a block of 1024 elements of a slice of a parameter ends (rule 8). The gradient of a vector has a row
  * for each token slice; the rows are joined after the sum over groups.
  *
- * Gradients. With zero < 2 the slots are the stack of the gradient plan (nn/grad_plan.h): after the last micro-batch
- * they hold this row's subtrees, which are reduced once. With zero ≥ 2 the rows take groups in turn: slot 0 is the leaf
- * of one group; after each round the leaves of all rows are reduced to `own_slot`, a stack of own elements only. */
+ * Gradients of groups (fixed parts of the batch) are added up in the order of one binary tree; the sum of one group is
+ * a leaf. With zero < 2 the slots are the stack of the gradient plan (nn/grad_plan.h): after the last micro-batch they
+ * hold this row's subtrees, which are reduced once. With zero ≥ 2 the rows take groups in turn: slot 0 is the leaf of
+ * one group; after each round the leaves of all rows are reduced to `own_slot`, a stack of own elements only. */
 #ifndef LS_PARALLEL_PARTITION_BUCKET_H
 #define LS_PARALLEL_PARTITION_BUCKET_H
 
@@ -36,19 +37,19 @@ typedef struct ls_bucket {
     size_t offset[LS_BUCKET_PARAMS_MAX]; /* in elements; of a vector, counted in weights */
     size_t elems;                        /* of the weights */
     size_t grad_elems;                   /* of a slot: S times as many for vectors */
-    bool sharded;
-    size_t *shard; /* dp + 1 */
-    size_t own_begin, own_end;
+    bool sharded;                        /* see above: otherwise whole */
+    size_t *shard; /* dp + 1: member r owns elements shard[r] … shard[r+1] − 1, if sharded; freed with the bucket */
+    size_t own_begin, own_end; /* elements of the gradient whose sum this worker gets */
 
     /* memory of the device */
-    float *w;            /* all elements; with zero 3 while they are gathered */
-    float *shard_w;      /* own elements, where w has not all of them */
-    uint16_t *w16;       /* the weights as matmuls read them, where these are 16-bit: as w */
-    uint16_t *shard_w16; /* zero 3: own elements of them */
-    int slots, own_slots;
-    uint16_t *wire[LS_GRAD_SLOTS_MAX]; /* by slot: what travels of a leaf, where that is 16-bit */
-    float *slot[LS_GRAD_SLOTS_MAX];
-    float *own_slot[LS_NATIVE_SLOTS_MAX];
+    float *w;                             /* all elements; with zero 3 while they are gathered */
+    float *shard_w;                       /* own elements, where w has not all of them */
+    uint16_t *w16;                        /* the weights as matmuls read them, where these are 16-bit: as w */
+    uint16_t *shard_w16;                  /* zero 3: own elements of them */
+    int slots, own_slots;                 /* number of `slot`, and of `own_slot` */
+    uint16_t *wire[LS_GRAD_SLOTS_MAX];    /* by slot: what travels of a leaf, where that is 16-bit */
+    float *slot[LS_GRAD_SLOTS_MAX];       /* gradients of all elements, by slot */
+    float *own_slot[LS_NATIVE_SLOTS_MAX]; /* zero ≥ 2: sums of own elements, by slot of the stack */
 
     /* running */
     bool ready;            /* all of this worker's gradients of the step are complete */
@@ -60,32 +61,37 @@ typedef struct ls_bucket {
     ls_request *gathering; /* the gather of its weights in progress; NULL: none */
 } ls_bucket;
 
+/* Returns the elements whose sum this worker gets. */
 static inline size_t ls_bucket_own_elems(const ls_bucket *bucket) { return bucket->own_end - bucket->own_begin; }
 
 /* One reduction of a round: the subtree `node` of the groups, member r having the leaves bounds[r] … bounds[r+1]−1 of
  * it, and what its sum does to the stack. */
 typedef struct ls_round_node {
     ls_tree_node node;
-    int *bounds; /* dp + 1, counted from node.first */
-    int at, joins;
+    int *bounds;   /* dp + 1, counted from node.first */
+    int at, joins; /* slot of the stack that gets the sum, and how many sums below it are then added to it */
 } ls_round_node;
 
 /* The reductions after each round; the same on all workers. */
 typedef struct ls_rounds {
-    int rounds, own_slots;
-    int *first; /* rounds + 1: those of round r are nodes[first[r]] … */
+    int rounds, own_slots; /* number of rounds, and of slots that the stack needs */
+    int *first;            /* rounds + 1: those of round r are nodes[first[r]] … */
     ls_round_node *nodes;
-    int *bounds;
+    int *bounds; /* memory of the nodes' bounds */
 } ls_rounds;
 
+/* Plans the reductions of all rounds, for G groups; ls_rounds_free() releases the plan. Only LS_ERR_RESOURCE. */
 ls_status ls_rounds_make(const ls_layout *layout, int G, ls_rounds *out);
 void ls_rounds_free(ls_rounds *rounds);
 
-/* Fills offsets, elements and shards from the list of parameters. */
+/* Fills offsets, elements and shards from the list of parameters, and sets which elements of each parameter this worker
+ * updates (param->own) and reports (param->once). `slices`: those of a layer. The caller frees bucket->shard. */
 ls_status ls_bucket_divide(ls_bucket *bucket, int slices, int dp, int dp_index, bool sharded);
-/* Points the parameters at the bucket's memory. */
+/* Points the parameters' weights at the bucket's memory. */
 void ls_bucket_point_weights(ls_bucket *bucket);
+/* Points the parameters' gradient slots at the bucket's slots; NULL for slots that it does not have. */
 void ls_bucket_point_grads(ls_bucket *bucket, int slices);
+/* Points own weights and own gradients, which the optimizer reads, at the bucket's memory. `rounds`: zero ≥ 2. */
 void ls_bucket_point_own(ls_bucket *bucket, int slices, bool rounds);
 
 #endif

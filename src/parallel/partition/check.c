@@ -1,4 +1,6 @@
-/* check.c: verifies hashes of parameters and of state, and finds the workers at fault. */
+/* check.c: verifies hashes of parameters and of the state (weights and optimizer state), and finds the workers at
+ * fault. A copy is a weight as matmuls read it, where that is not the memory that this worker updates; own elements are
+ * those it updates. */
 #include "parallel/partition/check.h"
 
 #include <stdlib.h>
@@ -25,6 +27,7 @@ typedef struct verdict {
 
 _Static_assert(sizeof(verdict) == LS_CHECK_WORDS * sizeof(int64_t), "verdicts are added as a list of int64");
 
+/* Returns the order in which findings are preferred: by parameter, those of receivers last. */
 static int64_t order_of(const verdict *v) { return v->param + v->is_received * (INT64_C(1) << 32); }
 
 /* Agrees on one finding: the first parameter that any worker reports, and the workers with the most certain verdict. Of
@@ -57,6 +60,7 @@ static ls_status agree(ls_partition *partition, verdict own, ls_check_finding *o
 
 /* ---- replicas ---------------------------------------------------------------------------------------------------- */
 
+/* Returns whether the parameter's weights are gathered when they are used: ZeRO 3. */
 static bool is_gathered(const ls_partition *partition, const ls_param *param) {
     return partition->setup.layout.zero == 3 && (param->kind == LS_PARAM_MATRIX || param->kind == LS_PARAM_TOKENS);
 }
@@ -76,6 +80,7 @@ static ls_hash128 join_replica(const ls_hash128 both[2]) {
     return ls_hash_equal(both[0], none) && ls_hash_equal(both[1], none) ? none : ls_hash_combine(both, 2);
 }
 
+/* Computes one hash for each parameter as this worker computes with it; 0: nothing to compare. */
 static ls_status hash_replicas(ls_partition *partition, ls_hash128 *out) {
     size_t count = (size_t)ls_model_params(partition->model);
     LS_TRY(ls_partition_begin_hashes(partition, 2 * count));
@@ -85,7 +90,8 @@ static ls_status hash_replicas(ls_partition *partition, ls_hash128 *out) {
     return LS_OK;
 }
 
-/* Compares lists of hashes along one axis. Members see the same lists and so blame the same. */
+/* Compares lists of hashes along one axis, and notes the first parameter that differs, with the evidence against this
+ * worker. Members see the same lists and so blame the same. Collective over `comm`. */
 static ls_status compare_lists(ls_comm *comm, const ls_hash128 *own, int count, verdict *v) {
     int size = ls_comm_size(comm), rank = ls_comm_rank(comm);
     ls_status status = LS_OK;
@@ -137,6 +143,7 @@ out:
 static bool has_fp32_copy(const ls_param *p) {
     return p->w && (p->w != p->own_w || ls_param_range_elems(p->own) != ls_param_local_elems(p));
 }
+/* Returns whether this worker computes with a copy of the weight besides the elements that it updates. */
 static bool has_copy(const ls_partition *partition, const ls_param *p) {
     return p->held && !is_gathered(partition, p) && (p->w16 || has_fp32_copy(p) || p == partition->tied.copy);
 }
@@ -146,16 +153,19 @@ static bool has_copy(const ls_partition *partition, const ls_param *p) {
 static int count_places(const ls_partition *partition) {
     return partition->model->nparams + (partition->tied.copy != NULL);
 }
+/* Returns the parameter in one of these places. */
 static const ls_param *place_at(const ls_partition *partition, int i) {
     return i < partition->model->nparams ? ls_model_param(partition->model, i) : partition->tied.copy;
 }
 
+/* Returns how many parameters have a copy on this worker. */
 static size_t count_copies(const ls_partition *partition) {
     size_t copies = 0;
     for (int i = 0; i < count_places(partition); i++) copies += has_copy(partition, place_at(partition, i));
     return copies;
 }
 
+/* Returns the number of sums of copies; 0: copies are not checked. */
 static size_t copy_room(const ls_partition *partition) {
     return partition->setup.checks_state ? LS_COPY_SUMS * (size_t)(partition->model->nparams + 1) : 0;
 }
@@ -188,8 +198,9 @@ void ls_partition_omit_copy_sums(ls_partition *partition, ls_optimizer_update *u
     partition->check.sums_copies = false;
 }
 
-/* Lists the state sums (numerics/state_sum.h) of a parameter's copies. State sums suffice, because no other worker
- * compares them, and one kernel launch computes many. 16-bit weights are summed in pairs. */
+/* Lists the pieces of memory for the state sums (numerics/state_sum.h) of a parameter's copies. State sums suffice,
+ * because no other worker compares them, and one kernel launch computes many. 16-bit weights are summed in pairs, or
+ * hashed at once if that is impossible. `has_pairs`: they have been summed already. */
 static ls_status put_copies(ls_partition *partition, const ls_param *p, uint64_t tensor, bool has_pairs,
                             ls_hash128 *out, ls_state_piece *pieces, int *count) {
     size_t elems = ls_param_local_elems(p);
@@ -277,6 +288,7 @@ ls_status ls_partition_check_gathered(ls_partition *partition, const ls_bucket *
     return LS_OK;
 }
 
+/* Returns whether the last update found a damaged block, as this worker's verdict. */
 static bool find_late(const ls_partition *partition, verdict *v) {
     ls_damage damage;
     if (!ls_partition_read_damage(partition, &damage)) return false;
@@ -302,6 +314,7 @@ static ls_status check_sums(ls_partition *partition, verdict *v) {
     return LS_OK;
 }
 
+/* Finds the first parameter of which a copy differs from its recorded sum. */
 static ls_status check_copies(ls_partition *partition, verdict *v) {
     size_t sums = copy_room(partition);
     if (count_copies(partition) == 0) return LS_OK;
@@ -318,7 +331,8 @@ static ls_status check_copies(ls_partition *partition, verdict *v) {
     return LS_OK;
 }
 
-/* Verifies gathered weights after their use, as long as their buffer has not been reused. */
+/* Verifies gathered weights after their use, as long as their buffer has not been reused; check.bad_shard_param gets
+ * what differs. */
 static ls_status check_held(ls_partition *partition) {
     const ls_buffer_pool *pools[] = {&partition->weights.block, &partition->weights.table};
     for (int p = 0; p < 2; p++)
@@ -329,6 +343,8 @@ static ls_status check_held(ls_partition *partition) {
     return LS_OK;
 }
 
+/* Checks all of this worker's state: gathered weights, own elements, copies, in this order. Leaves *v empty if all is
+ * right. */
 static ls_status look(ls_partition *partition, verdict *v) {
     *v = (verdict){0};
     if (!partition->setup.sums_state) return LS_OK;
@@ -383,7 +399,7 @@ typedef struct recorded {
     uint64_t elems;
 } recorded;
 
-/* Returns whether this worker has all local rows of the weight in fp32, whichever worker updates them. */
+/* Returns whether this worker has all its rows of the weight in fp32, whichever worker updates them. */
 static bool is_whole(const ls_partition *partition, const ls_param *p) {
     return p->held && p->w && !is_gathered(partition, p) && ls_param_local_elems(p) > 0;
 }
@@ -469,6 +485,7 @@ static ls_status compare_rounded(ls_partition *partition, const ls_param *p, boo
     return LS_OK;
 }
 
+/* Finds the first parameter whose 16-bit weights are not its rounded fp32 weights, unless *v has a finding already. */
 static ls_status check_rounded(ls_partition *partition, verdict *v) {
     bool is_same = true;
     if (v->param > 0 || !ls_policy_is_16(&partition->setup.policy)) return LS_OK;

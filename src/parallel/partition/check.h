@@ -1,5 +1,5 @@
-/* check.h: whether workers that must have the same numbers have them, and whether a worker's own numbers are
- * still those it wrote.
+/* check.h: detects corrupted memory: whether workers that must have the same numbers have them, and whether a worker's
+ * own numbers are still those it wrote. The guards of a run (run/guard) call it.
  *
  *     replicas   after an update: each worker that holds a parameter hashes it as it computes with it; holders of the
  *                same one compare, along dp and, of what is not split, along tp
@@ -32,23 +32,28 @@ typedef struct ls_check_finding {
     bool found;
     int param; /* number in the model: the first that is wrong */
     ls_check_tensor tensor;
-    int nworkers; /* to blame: the one that differs, both of two that differ, or the owner of state that changed */
-    int workers[LS_WORKERS_MAX];
+    int nworkers; /* number of `workers`, ranks to blame: the one that differs, both of two that differ, or the owner of
+                     state that changed */
+    int workers[LS_WORKERS_MAX]; /* ranks, ascending */
     bool is_late;  /* the last update found it and did not update that block, but other workers made their updates */
     int64_t block; /* if it is late: number of the block of LS_CHECK_BLOCK elements that the worker updates */
 } ls_check_finding;
 
-/* Compares the hashes of parameters that several workers hold. Call after ls_partition_publish(). Collective. */
+/* Compares the hashes of parameters that several workers hold; *out has found false and param −1 if all are equal.
+ * Weights that ZeRO 3 gathers have no second holder and are skipped. Call after ls_partition_publish(). Collective. */
 ls_status ls_partition_check_replicas(ls_partition *partition, ls_check_finding *out);
 
 /* Records the sums of copies and the hashes of shards, for later checks. Call after ls_partition_publish(); the update
  * has already summed own elements. The setup has `checks_state`. Collective with `checks_shards`. */
 ls_status ls_partition_remember_state(ls_partition *partition);
-/* The two halves of ls_partition_check_state(). The first is not collective: it checks this worker and sets *found. If
- * any worker has found something, all call the second, which agrees on the finding. */
+/* Checks this worker's state as ls_partition_check_state() does, sets *found, and keeps the result for
+ * ls_partition_tell_state(). Not collective. Sets *found to false without `sums_state`. */
 ls_status ls_partition_look_at_state(ls_partition *partition, bool *found);
+/* Agrees on one finding from the results that all workers have kept. If any worker has found something, all call this.
+ * Collective. */
 ls_status ls_partition_tell_state(ls_partition *partition, ls_check_finding *out);
-/* The same as ls_partition_look_at_state(), but reports only what the last update found, so it reads no tensors. */
+/* Sets *found to whether the last update found damage in this worker's state, as ls_partition_look_at_state() does, but
+ * without reading tensors. Not collective. */
 ls_status ls_partition_look_at_update(ls_partition *partition, bool *found);
 /* Compares own elements, recorded copies and gathered shards with their sums, before the next update, a save or another
  * use. The setup has `sums_state`. Collective. */

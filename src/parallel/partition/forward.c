@@ -1,4 +1,5 @@
-/* forward.c: forward alone: evaluation and generation. They use slot 0 of each chunk. */
+/* forward.c: forward alone: evaluation and generation. They use slot 0 of each chunk (the activations of one
+ * micro-batch in a run of blocks). */
 #include <assert.h>
 #include <string.h>
 
@@ -30,19 +31,21 @@ static ls_status forward_chunks(ls_partition *partition, const ls_partition_feed
     return LS_OK;
 }
 
+/* Switches dropout and gradients off for the blocks. */
 static void no_training(ls_partition *partition) {
     partition->nn.grads.nsteps = 0;
     partition->nn.dropout.p = 0;
     partition->nn.batch_norm.infers = true;
 }
 
+/* Returns whether this worker's stage has the head of the model. */
 static bool has_head(const ls_partition *partition) {
     return partition->stage.chunks[partition->stage.nchunks - 1].has_head;
 }
 
 /* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
-/* Replicas take micro-batches in turn; each gets the same number, because they gather weights together. */
+/* Lets replicas take micro-batches in turn; each gets the same number, because they gather weights together. */
 ls_status ls_partition_evaluate(ls_partition *partition, size_t count, size_t T, const ls_partition_feed *feed,
                                 ls_loss_sum *loss, int64_t *right) {
     const ls_partition_setup *setup = &partition->setup;
@@ -105,7 +108,7 @@ static ls_status share_logits(ls_partition *partition, size_t row, float *logits
     return LS_OK;
 }
 
-/* Runs the head on the last row only. */
+/* Runs the head on the last of `rows` rows only; does nothing on other stages. */
 static ls_status last_row(ls_partition *partition, size_t rows) {
     const ls_chunk *chunk = &partition->stage.chunks[partition->stage.nchunks - 1];
     ls_block *block;
@@ -126,6 +129,7 @@ static ls_status extend_piece(ls_partition *partition, size_t first, size_t rows
     return forward_chunks(partition, NULL, 0, 1, false);
 }
 
+/* Extends with cached keys, in pieces that fit into the activations, and shares the logits of the last row. */
 static ls_status extend(ls_partition *partition, size_t first, size_t rows, const int32_t *ids, float *logits) {
     size_t most = partition->micro *
                   (partition->setup.T / (size_t)(partition->nn.tp.sequence_parallel ? partition->nn.tp.size : 1));
@@ -143,7 +147,8 @@ static ls_status extend(ls_partition *partition, size_t first, size_t rows, cons
     return status;
 }
 
-/* Runs the whole sequence, because no keys are cached. Rows after the end have no influence on it. */
+/* Runs the whole sequence, because no keys are cached, and shares the logits of its last row. Rows after the end have
+ * no influence on it. */
 static ls_status extend_anew(ls_partition *partition, size_t rows, const int32_t *ids, float *logits) {
     size_t T = partition->setup.T;
     for (size_t i = 0; i < T; i++) partition->input.host_ids[i] = i < rows ? ids[i] : 0;

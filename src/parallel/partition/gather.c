@@ -1,10 +1,11 @@
-/* gather.c: sends weights to the workers that compute with them: gathered block by block with zero 3, published after
- * an update otherwise. */
+/* gather.c: sends weights to the workers that compute with them: with ZeRO 3 gathered block by block, in buffers that
+ * blocks share in turn; otherwise published after an update, from the workers that own each part to all replicas. */
 #include "base/events.h"
 #include "parallel/partition/state.h"
 
 /* ---- gathered weights -------------------------------------------------------------------------------------------- */
 
+/* Returns whether the bucket's weights are gathered when they are used: ZeRO 3, matrices and tables. */
 static bool is_gathered(const ls_partition *partition, const ls_bucket *bucket) {
     return partition->setup.layout.zero == 3 && ls_bucket_is_matrix(bucket);
 }
@@ -15,12 +16,14 @@ static void shard_bytes(const ls_partition *partition, const ls_bucket *bucket, 
     for (int r = 0; r < partition->setup.layout.dp; r++) bytes[r] = (bucket->shard[r + 1] - bucket->shard[r]) * each;
 }
 
+/* Marks the bucket's weights as not gathered. */
 static void let_go(ls_bucket *bucket) {
     bucket->w = NULL;
     bucket->w16 = NULL;
     bucket->w_buffer = -1;
 }
 
+/* Returns the pool that the bucket's weights are gathered in. */
 static ls_buffer_pool *weight_pool(ls_partition *partition, const ls_bucket *bucket) {
     return bucket->kind == LS_BUCKET_TABLE ? &partition->weights.table : &partition->weights.block;
 }
@@ -37,6 +40,7 @@ static ls_bucket *gathered_for(ls_partition *partition, int block) {
     return NULL;
 }
 
+/* Waits for the gather in progress, if any. */
 static ls_status wait_gathered(ls_bucket *bucket) {
     ls_request *request = bucket->gathering;
     bucket->gathering = NULL;
@@ -80,6 +84,7 @@ ls_status ls_partition_acquire(ls_partition *partition, int block, int next) {
     return has_buffer && ahead->w_buffer < 0 ? start_gather(partition, ahead, bucket) : LS_OK;
 }
 
+/* Empties a pool, whose weights an update has made stale. */
 static ls_status drop_gathered(ls_buffer_pool *pool) {
     for (int i = 0; i < pool->count; i++) {
         ls_bucket *bucket = pool->user[i];
@@ -94,6 +99,7 @@ static ls_status drop_gathered(ls_buffer_pool *pool) {
 
 /* ---- new weights ------------------------------------------------------------------------------------------------- */
 
+/* Starts the all-gather of a sharded bucket's updated weights, in place. */
 static ls_status start_publish(ls_partition *partition, ls_bucket *bucket) {
     size_t bytes[LS_WORKERS_MAX];
     bool is_16 = ls_partition_is_16(partition, bucket);
@@ -103,6 +109,7 @@ static ls_status start_publish(ls_partition *partition, ls_bucket *bucket) {
                                       is_16 ? (void *)bucket->w16 : bucket->w, bytes, &bucket->gathering);
 }
 
+/* Returns whether other workers need the elements of this bucket that a worker updates. */
 static bool is_published(const ls_partition *partition, const ls_bucket *bucket) {
     return partition->comms.dp && bucket->sharded && bucket->kind != LS_BUCKET_LOOKUP &&
            !is_gathered(partition, bucket);

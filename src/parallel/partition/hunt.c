@@ -1,5 +1,5 @@
-/* hunt.c: finds the first value that is not finite. The step is repeated, which gives the same bits, and every output
- * of every block is checked. */
+/* hunt.c: finds the first value that is not finite, after a step with a bad loss or norm. The step is repeated, which
+ * gives the same bits, and every output of every block is checked. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -7,9 +7,9 @@
 
 enum { ORDER_BITS = 24 };
 
-/* Returns the position of a result in the order of computation of a micro-batch: forward through the blocks, the loss,
- * then backward, with a block's weight gradients after its input gradient. A matmul comes before the result `made` of
- * its block. */
+/* Returns the position of a result in the order of computation, smaller is earlier: first by micro-batch, then forward
+ * through the blocks, the loss, and backward, with a block's weight gradients after its input gradient. `made` is the
+ * number of the matmul in its block; the block's output comes after all its matmuls. */
 static int64_t order_of(const ls_partition *partition, const ls_micro *micro, int block, ls_bad_phase phase, int made) {
     int64_t n = partition->model->nblocks, place = block;
     if (phase == LS_BAD_LOSS) place = n;
@@ -18,8 +18,10 @@ static int64_t order_of(const ls_partition *partition, const ls_micro *micro, in
     return (int64_t)micro->begin * (INT64_C(1) << ORDER_BITS) + place * LS_RESULTS_MAX + made;
 }
 
+/* Returns whether an order is before another; −1 is after all. */
 static bool is_earlier(int64_t order, int64_t than) { return than < 0 || order < than; }
 
+/* Records a find that is earlier than those before it. */
 static void record(ls_bad_place *hunt, ls_bad_place found, uint64_t index, float value) {
     found.index = (int64_t)index;
     found.is_nan = isnan(value);
@@ -28,6 +30,7 @@ static void record(ls_bad_place *hunt, ls_bad_place found, uint64_t index, float
     *hunt = found;
 }
 
+/* Looks for a value that is not finite in a tensor, unless an earlier one has been found. */
 static ls_status look(ls_partition *partition, ls_bad_place found, const float *x, size_t elems) {
     uint64_t index;
     float value;
@@ -39,7 +42,8 @@ static ls_status look(ls_partition *partition, ls_bad_place found, const float *
     return LS_OK;
 }
 
-/* Losses are counted as bad from 2^31 on (numerics/exact_sum.h), long before they are infinite. */
+/* Looks for a loss of 2^31 or more in size: such losses count as bad (numerics/exact_sum.h), long before they are
+ * infinite. */
 static ls_status find_large_loss(ls_partition *partition, ls_bad_place place, const float *loss, size_t rows) {
     if (!is_earlier(place.order, partition->hunt->order)) return LS_OK;
     LS_TRY(ls_device_copy_out(partition->device, partition->staging.f32, loss, rows * sizeof *loss));
@@ -63,8 +67,8 @@ ls_status ls_partition_look(ls_partition *partition, const ls_micro *micro, int 
     return phase == LS_BAD_LOSS ? find_large_loss(partition, place, x, elems) : LS_OK;
 }
 
-/* Outputs of blocks define the reported place, because every layout has them. Results of matmuls, before they are
- * joined over the TP group, only show which worker erred. */
+/* Records only the order: outputs of blocks define the reported place, because every layout has them. Results of
+ * matmuls, before they are joined over the TP group, only show which worker erred. */
 ls_status ls_partition_look_at_result(ls_partition *partition, int made, const void *y, ls_dtype dtype, size_t elems) {
     const ls_partition_at *at = &partition->results.at;
     uint64_t index;
@@ -80,7 +84,7 @@ ls_status ls_partition_look_at_result(ls_partition *partition, int made, const v
     return LS_OK;
 }
 
-/* Checks the rows that this worker computed; the others are stale. */
+/* Checks the rows of a parameter's gradient that this worker computed; the others are stale. */
 static ls_status look_at_param(ls_partition *partition, ls_bad_place place, const ls_param *param,
                                const ls_grad *grad) {
     ls_grad_rows rows = ls_nn_grad_rows(&partition->nn, param);
@@ -110,7 +114,7 @@ ls_status ls_partition_look_at_grads(ls_partition *partition, const ls_micro *mi
 }
 
 /* Shares the finds of all workers, and picks the earliest, with the worker that erred first; if several found the same
- * thing, the lowest rank. */
+ * thing, the lowest rank. Collective. */
 static ls_status compare(ls_partition *partition, ls_bad_place *first) {
     size_t workers = (size_t)ls_layout_workers(&partition->setup.layout);
     void *told;
@@ -129,7 +133,8 @@ static ls_status compare(ls_partition *partition, ls_bad_place *first) {
     return LS_OK;
 }
 
-/* Finds the first parameter, in model order, whose gradient overflowed in the sum over groups and workers. */
+/* Finds the first parameter, in model order, whose gradient overflowed in the sum over groups and workers, among this
+ * worker's own elements. */
 static ls_status find_bad_sum(ls_partition *partition) {
     const ls_model *model = partition->model;
     for (int b = 0; b < model->nblocks; b++)

@@ -26,6 +26,7 @@ static ls_status read_images(ls_partition *partition, const ls_chunk *chunk, con
     return LS_OK;
 }
 
+/* Reads images and classes and copies them to the device, as far as that has not been done. */
 static ls_status feed_images(ls_partition *partition, const ls_chunk *chunk, const ls_partition_feed *feed,
                              size_t begin, size_t end, size_t ahead) {
     size_t elems = (end - begin) * ls_extent_elems(partition->model->blocks[0].image.in);

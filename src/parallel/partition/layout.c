@@ -1,5 +1,6 @@
-/* layout.c: lays out the device memory of a partition: parameters, gradients and optimizer state here, the rest by the
- * files that own it. */
+/* layout.c: lays out the device memory of a partition, which is one arena: parameters, gradients and optimizer state
+ * here, the rest by the files that own it. Every lay function runs twice: while the arena measures, when all pointers
+ * are NULL, and while it assigns memory. */
 #include <string.h>
 
 #include "parallel/partition/state.h"
@@ -8,17 +9,20 @@ float *ls_partition_take_f32(ls_arena *arena, const char *kind, size_t rows, siz
     return ls_arena_take_array(arena, kind, rows, columns * sizeof(float));
 }
 
+/* Takes 16-bit elements from the arena; NULL while measuring. */
 static uint16_t *take16(ls_arena *arena, const char *kind, size_t elems) {
     return ls_arena_take_array(arena, kind, elems, sizeof(uint16_t));
 }
 
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
 
+/* Makes a pool have this many buffers, each large enough for `elems` too. */
 static void want_buffers(ls_buffer_pool *pool, int count, size_t elems) {
     pool->count = count;
     if (elems > pool->elems) pool->elems = elems;
 }
 
+/* Assigns memory to the buffers of a pool; an element has `bytes` bytes. */
 static void lay_pool(ls_arena *arena, ls_buffer_pool *pool, const char *kind, size_t bytes) {
     for (int i = 0; i < pool->count; i++) pool->memory[i] = ls_arena_take_array(arena, kind, pool->elems, bytes);
 }
@@ -31,6 +35,7 @@ static void lay_gathered(ls_partition *partition, ls_bucket *bucket) {
                  bucket->elems);
 }
 
+/* Assigns memory to the fp32 weights of a bucket: all elements, or with ZeRO 3 the own ones. */
 static void lay_plain(ls_partition *partition, ls_bucket *bucket, ls_arena *arena) {
     if (partition->setup.layout.zero < 3 || !ls_bucket_is_matrix(bucket)) {
         bucket->w = ls_partition_take_f32(arena, "parameters", bucket->elems, 1);
@@ -40,8 +45,8 @@ static void lay_plain(ls_partition *partition, ls_bucket *bucket, ls_arena *aren
     lay_gathered(partition, bucket);
 }
 
-/* Lays out the fp32 weights of a 16-bit bucket. Only the worker that updates an element has it in fp32; copies and
- * inference have none. */
+/* Assigns memory to the weights of a bucket that matmuls read in 16 bits, and to its fp32 weights. Only the worker that
+ * updates an element has it in fp32; copies and inference have none. */
 static void lay_rounded(ls_partition *partition, ls_bucket *bucket, ls_arena *arena) {
     size_t own = ls_bucket_own_elems(bucket);
     bool updates = partition->setup.train && bucket->param[0] != partition->tied.copy;
@@ -57,6 +62,7 @@ static void lay_rounded(ls_partition *partition, ls_bucket *bucket, ls_arena *ar
     lay_gathered(partition, bucket);
 }
 
+/* Assigns memory to all weights, and to the buffers that gathered weights share. */
 static void lay_weights(ls_partition *partition, ls_arena *arena) {
     size_t bytes = ls_dtype_bytes(partition->setup.policy.act);
     partition->weights.block.elems = partition->weights.table.elems = 0;
@@ -75,6 +81,7 @@ static void lay_weights(ls_partition *partition, ls_arena *arena) {
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
 
+/* Assigns memory to the gradient slots of a bucket with zero < 2, and to what travels of 16-bit leaves. */
 static void lay_stack(ls_partition *partition, ls_bucket *bucket, ls_arena *arena) {
     bool summed =
         bucket->kind == LS_BUCKET_VECTORS || bucket->kind == LS_BUCKET_POSITIONS || partition->nn.grads.leaves;
@@ -89,6 +96,7 @@ static void lay_stack(ls_partition *partition, ls_bucket *bucket, ls_arena *aren
         if (partition->grads.part_is_leaf[s]) bucket->wire[s] = take16(arena, "communication", bucket->grad_elems);
 }
 
+/* Assigns memory to the gradients of a bucket with zero ≥ 2: one leaf, maybe in a shared buffer, and own sums. */
 static void lay_rounds(ls_partition *partition, ls_bucket *bucket, ls_arena *arena) {
     bool table = bucket->kind == LS_BUCKET_TABLE || bucket->kind == LS_BUCKET_LOOKUP;
     bucket->slots = 1;
@@ -105,12 +113,14 @@ static void lay_rounds(ls_partition *partition, ls_bucket *bucket, ls_arena *are
         bucket->own_slot[s] = ls_partition_take_f32(arena, "gradients", ls_bucket_own_elems(bucket), 1);
 }
 
+/* Assigns memory to the buffers that leaves of gradients share. */
 static void lay_leaf_pool(ls_partition *partition, ls_buffer_pool *pool, ls_arena *arena) {
     lay_pool(arena, pool, "gradients", sizeof(float));
     for (int i = 0; ls_partition_wire(partition) != LS_F32 && i < pool->count; i++)
         pool->wire[i] = take16(arena, "communication", pool->elems);
 }
 
+/* Assigns memory to all gradients. */
 static void lay_grads(ls_partition *partition, ls_arena *arena) {
     bool rounds = ls_partition_rounds(partition);
     partition->leaves.block.elems = partition->leaves.table.elems = 0;
@@ -126,6 +136,7 @@ static void lay_grads(ls_partition *partition, ls_arena *arena) {
     lay_leaf_pool(partition, &partition->leaves.table, arena);
 }
 
+/* Assigns memory to the optimizer state of own elements. */
 static void lay_moments(ls_partition *partition, ls_arena *arena) {
     for (int i = 0; i < partition->nbuckets; i++) {
         ls_bucket *bucket = &partition->buckets[i];
@@ -140,6 +151,7 @@ static void lay_moments(ls_partition *partition, ls_arena *arena) {
     }
 }
 
+/* Raises *most to the device scratch that a reduction of these runs needs. */
 static ls_status more_for(const ls_partition *partition, const ls_runs *runs, size_t *most) {
     size_t bytes;
     LS_TRY(ls_tensor_sum_bytes(partition->setup.layout.dp, runs, ls_partition_wire(partition), &bytes));

@@ -24,10 +24,12 @@ enum {
     WORDS = UPDATE_SQUARES + LS_EXACT_WORDS
 };
 
+/* Returns the elements of a piece. */
 static size_t aside_elems(const ls_partition *partition) {
     return partition->setup.apart ? LS_NUMERICS_PIECE_APART : LS_NUMERICS_PIECE;
 }
 
+/* Returns the number of words for all blocks of the model. */
 static size_t count_words(const ls_partition *partition) { return (size_t)partition->model->nblocks * WORDS; }
 
 void ls_partition_lay_numerics(ls_partition *partition, ls_arena *arena) {
@@ -47,6 +49,7 @@ typedef struct piece {
     bool counts; /* this worker reports it */
 } piece;
 
+/* Updates one piece, and measures it if this worker reports it. */
 static ls_status run_piece(ls_partition *partition, const ls_optimizer_update *update, const piece *p, int block,
                            int64_t *elems) {
     int64_t *out = partition->numerics.counts + (size_t)block * WORDS;
@@ -82,6 +85,7 @@ static ls_status run_slice(ls_partition *partition, const ls_optimizer_update *u
     return LS_OK;
 }
 
+/* Updates the own elements of a parameter, slice by slice. */
 static ls_status run_param(ls_partition *partition, const ls_optimizer_update *update, const ls_param *param, int block,
                            int64_t *elems) {
     int S = partition->model->S, slices = ls_param_slices(param, S);
@@ -124,7 +128,7 @@ ls_status ls_partition_update_counted(ls_partition *partition, const ls_optimize
     return update->sums ? ls_optimizer_sum(update, partition->device, policy, model) : LS_OK;
 }
 
-/* Normalizes an exact sum before it is sent. */
+/* Normalizes an exact sum, in place, before it is sent. */
 static void settle(int64_t *words) {
     ls_exact_sum sum = {.unsettled = 0};
     memcpy(sum.words, words, sizeof sum.words);
@@ -132,12 +136,15 @@ static void settle(int64_t *words) {
     memcpy(words, sum.words, sizeof sum.words);
 }
 
+/* Writes a block's counts that the host made into its words, and normalizes its sums, so that words of workers can be
+ * added. */
 static void give(const ls_block_numerics *n, int64_t *words) {
     words[ACT_ELEMS] = n->acts_elems;
     words[ELEMS] = n->elems;
     for (int at = GRAD_SQUARES; at < WORDS; at += LS_EXACT_WORDS) settle(words + at);
 }
 
+/* Reads the statistics of a block from its words. */
 static void take(const int64_t *words, ls_block_numerics *n) {
     *n = (ls_block_numerics){.acts_elems = words[ACT_ELEMS], .elems = words[ELEMS], .lost = words[LOST]};
     memcpy(n->grads, words + GRADS, sizeof n->grads);

@@ -27,7 +27,7 @@ typedef struct ls_block_numerics {
 /* Lets backward count gradients of activations from now on; NULL ends it. The counts stay on the device until
  * ls_partition_sum_numerics(). */
 ls_status ls_partition_count_acts(ls_partition *partition, ls_block_numerics *blocks);
-/* Updates all own elements and counts. */
+/* Updates all own elements, as ls_optimizer_step() does, and counts on the device. Not collective. */
 ls_status ls_partition_update_counted(ls_partition *partition, const ls_optimizer_update *update,
                                       ls_block_numerics *blocks);
 /* Fills blocks[] with the statistics of all workers. Collective. */

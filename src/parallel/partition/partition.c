@@ -1,4 +1,4 @@
-/* partition.c: creates and destroys a partition, and computes its memory. */
+/* partition.c: creates and destroys a partition, all that one worker holds, and measures its memory. */
 #include "parallel/partition/partition.h"
 
 #include <assert.h>
@@ -29,6 +29,7 @@ static size_t micro_of(const ls_partition_setup *setup) {
     return setup->train && most < layout->micro ? most : layout->micro;
 }
 
+/* Fills in all that follows from the setup alone, and sets the model's slices to those of this worker. */
 static void fill_plain(ls_partition *partition, ls_model *model, const ls_partition_setup *setup) {
     int slices = model->S / setup->layout.tp;
     partition->model = model;
@@ -52,6 +53,7 @@ static void fill_plain(ls_partition *partition, ls_model *model, const ls_partit
     ls_model_take_slices(model, slices * setup->place.tp, slices);
 }
 
+/* Gets the communicators of the axes with more than one member from the mesh. */
 static void find_comms(ls_partition *partition) {
     const ls_layout *layout = &partition->setup.layout;
     ls_mesh *mesh = partition->setup.mesh;
@@ -70,6 +72,8 @@ void *ls_partition_take(ls_partition *partition, size_t count, size_t bytes) {
     return ls_region_take(&partition->memory.region, count, bytes);
 }
 
+/* Makes the host's lists: micro-batches, gradient steps, stage, buckets. After an error the caller calls
+ * free_lists(). */
 static ls_status make_lists(ls_partition *partition) {
     const ls_partition_setup *setup = &partition->setup;
     ls_partition_tie_head(partition);
@@ -113,6 +117,7 @@ static ls_status alloc_host(ls_partition *partition) {
     return partition->memory.region.is_short ? ls_partition_no_memory() : LS_OK;
 }
 
+/* Allocates and frees device memory, for the arena. */
 static ls_status alloc(void *device, size_t bytes, void **memory) { return ls_device_alloc(device, bytes, memory); }
 static void release(void *device, void *memory) { ls_device_free(device, memory); }
 

@@ -1,6 +1,10 @@
 /* partition.h: what one worker of a layout holds and computes: its slices of its blocks, their parameters, gradients,
  * optimizer state and activations, and the work on its micro-batches. One worker alone has a partition with everything.
  *
+ * A block is a module of the model, such as a transformer layer; a slice is a fixed part of its rows or columns, of
+ * which tensor parallelism assigns whole ones; a group is a fixed part of the batch, whose gradient one replica
+ * computes. "Rule n" is a rule of docs/reference/arithmetic.md.
+ *
  * Its device memory is one block. The same function lays it out twice, to measure and to carve (device/arena.h), so
  * ls_partition_measure() gives what a run uses, to the byte:
  *
@@ -21,25 +25,25 @@
 #include "parallel/layout/layout.h"
 
 typedef struct ls_partition_setup {
-    bool train;         /* gradients and saved activations; otherwise forward alone */
-    bool leaves;        /* the gradient of every group can be watched (ls_partition_watch) */
-    bool watches;       /* likewise, without a byte of the arena: of workers whose leaves are by themselves anyway */
-    bool numerics;      /* numbers can be counted (numerics.h) */
+    bool train;         /* has gradients and saved activations; otherwise forward alone */
+    bool leaves;        /* the gradient of every group is computed by itself, so it can be watched or left out */
+    bool watches;       /* the same, but sums by group lie in host memory, not in the arena; for CPU devices */
+    bool numerics;      /* statistics of gradients and updates can be counted (numerics.h) */
     bool audits;        /* groups of other replicas can be computed again (audit.h) */
     bool checks_state;  /* own weights and optimizer state can be checked (check.h); with sums_state */
     bool checks_shards; /* with checks_state: also shards as they arrive, whose hashes workers tell each other */
     bool sums_state;    /* the state is summed up (state_sum.h) */
     bool unfused;       /* blocks do not fuse with their neighbours (ls_block_kind.fuses): for tests of equal bits */
     bool apart;         /* while measuring: memory of the device is not the host's; a partition asks its device */
-    ls_policy policy;
-    size_t B, T; /* of a batch */
-    int G;
-    int moments;  /* of the optimizer: 0, 1 or 2 for each parameter */
-    size_t ghost; /* images whose statistics batch norm takes together; 0: the model has none */
-    bool bn_sync; /* it takes those of the whole batch; `ghost` are those of a gradient group then */
-    double dropout;
-    uint64_t seed;
-    ls_layout layout;         /* micro is set; without training, rows are micro·T */
+    ls_policy policy;   /* number types of weights, activations and gradients */
+    size_t B, T;        /* sequences (or images) of a batch; tokens of a sequence at most */
+    int G;              /* gradient groups of a batch */
+    int moments;        /* of the optimizer: 0, 1 or 2 for each parameter */
+    size_t ghost;       /* images whose statistics batch norm takes together; 0: the model has none */
+    bool bn_sync;       /* it takes those of the whole batch; `ghost` are those of a gradient group then */
+    double dropout;     /* probability; 0: none */
+    uint64_t seed;      /* of dropout */
+    ls_layout layout;   /* micro is set; without training, rows are micro·T */
     ls_place_in_layout place; /* of this worker */
     size_t align;             /* of pieces of the arena, while measuring: the device's; 0: the least */
     size_t scratch_bytes;     /* of the arena, that the device's operations get (ls_device_lend) */
@@ -47,6 +51,7 @@ typedef struct ls_partition_setup {
     ls_mesh *mesh;            /* of the layout; NULL with it */
 } ls_partition_setup;
 
+/* Runs of blocks whose gradients' norms ls_partition_contribution() compares. */
 enum { LS_CONTRIBUTION_RUNS = 8 };
 
 typedef struct ls_partition ls_partition;
@@ -54,15 +59,19 @@ typedef struct ls_partition ls_partition;
 /* Measures the device memory of such a partition without creating it: *arena gets the bytes by kind, and the peak. Sets
  * the model's slices to those of the place. Not collective. */
 ls_status ls_partition_measure(ls_model *model, const ls_partition_setup *setup, ls_arena *arena);
-/* Creates a partition without weights. Borrows model, device, world and mesh, and points the model's parameters at its
- * memory, so a model has one partition at a time. On failure nothing is left to release. */
+/* Creates a partition without weights. Borrows model, device, world and mesh until ls_partition_destroy(), and
+ * points the model's parameters at its memory, so a model has one partition at a time. On failure nothing is left to
+ * release. */
 ls_status ls_partition_create(ls_model *model, ls_device *device, const ls_partition_setup *setup, ls_partition **out);
+/* Frees the partition and its device memory, and takes lent memory back; NULL does nothing. */
 void ls_partition_destroy(ls_partition *partition);
+/* Returns the partition's device memory, with its bytes by kind. */
 const ls_arena *ls_partition_arena(const ls_partition *partition);
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 
-/* Sets all weights to their initial values, a function of seed, parameter and canonical element. */
+/* Sets all weights to their initial values, a function of seed, parameter and canonical element (its index in the whole
+ * tensor, whatever the layout). */
 ls_status ls_partition_init_weights(ls_partition *partition, uint64_t seed);
 /* A tensor of a parameter: the weight, a moment, or the gradient of the last step. LS_TENSOR_REPORTED is for
  * ls_partition_piece_get() alone: the elements of any of them that this worker reports. */
@@ -85,11 +94,13 @@ typedef struct ls_partition_piece {
 bool ls_partition_piece_get(const ls_partition *partition, const ls_param *param, ls_partition_tensor which, int i,
                             ls_partition_piece *piece);
 
-/* The same of the elements of a weight or a moment that this worker reports, with their address on the device. */
+/* Gets piece number i of a weight or a moment that this worker reports, with its address on the device. Each element is
+ * reported by one worker. Returns false after the last piece. */
 bool ls_partition_reported_get(const ls_partition *partition, const ls_param *param, ls_partition_tensor which, int i,
                                ls_partition_piece *piece, const float **memory);
 
-/* The same of the elements that it updates, which others may update and report as well. */
+/* Gets piece number i of a weight or a moment that this worker updates, with its address on the device; other workers
+ * may update and report the same elements. Returns false after the last piece. */
 bool ls_partition_own_get(const ls_partition *partition, const ls_param *param, ls_partition_tensor which, int i,
                           ls_partition_piece *piece, const float **memory);
 
@@ -100,17 +111,21 @@ typedef struct ls_partition_pieces {
     size_t count, capacity;
 } ls_partition_pieces;
 
-/* Fills the list, which reuses its memory. */
+/* Fills the list with the pieces of ls_partition_piece_get(), merged; reuses its memory. */
 ls_status ls_partition_pieces_list(const ls_partition *partition, const ls_param *param, ls_partition_tensor which,
                                    ls_partition_pieces *pieces);
+/* Frees the list's memory, and empties it. */
 void ls_partition_pieces_fini(ls_partition_pieces *pieces);
-/* Copies elements first … first + count − 1 in canonical order from and to the host, as far as this worker holds them.
- * Not collective. After the last write of weights all workers call ls_partition_settle(), which rounds them where
- * matmuls read 16 bits and sends the rounded ones to every worker that computes with them. */
+/* Copies elements first … first + count − 1 in canonical order from the host, as far as this worker holds them. Not
+ * collective. After the last write of weights all workers call ls_partition_settle(). */
 ls_status ls_partition_write(ls_partition *partition, const ls_param *param, ls_partition_tensor which, size_t first,
                              size_t count, const float *host);
+/* Copies elements first … first + count − 1 of a tensor to the host, as far as this worker holds them; leaves the
+ * others in `host` unchanged. 16-bit weights are widened to fp32. Not collective. */
 ls_status ls_partition_read(ls_partition *partition, const ls_param *param, ls_partition_tensor which, size_t first,
                             size_t count, float *host);
+/* Rounds written weights where matmuls read 16 bits, and sends the rounded ones to every worker that computes with
+ * them. Does nothing if all weights are fp32. */
 ls_status ls_partition_settle(ls_partition *partition);
 
 /* ---- training ---------------------------------------------------------------------------------------------------- */
@@ -120,7 +135,7 @@ ls_status ls_partition_settle(ls_partition *partition);
  * a worker that needs only the classes. */
 typedef struct ls_partition_feed {
     ls_status (*read)(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets);
-    void *ctx;
+    void *ctx; /* of both callbacks */
     ls_status (*images)(void *ctx, size_t begin, size_t end, float *pixels, int32_t *classes);
     size_t context; /* in an evaluation: targets at the start of each sequence that are not scored */
     uint64_t batch; /* its number in the run, from 1, for ls_partition_prepare(); 0: it has none */
@@ -139,15 +154,19 @@ ls_status ls_partition_step(ls_partition *partition, uint64_t step, float start,
  * the feed is asked for sequences B … of the batch. A step with the next batch number uses them, unless other images
  * were read since. Does nothing for tokens. Not collective. */
 ls_status ls_partition_prepare(ls_partition *partition, const ls_partition_feed *feed);
-/* Adds the losses of the step that this worker reports to *loss. The host waits for the device. */
+/* Adds the losses of the step that this worker reports to *loss; only workers of the last stage report any. The host
+ * waits for the device. Not collective. */
 ls_status ls_partition_losses(ls_partition *partition, ls_loss_sum *loss);
-/* To price a layout (plan/native/price.h): returns the action lists of all stages, and runs one action of this stage. A
- * partition without a mesh computes its own part and skips all communication. */
+/* Returns the action lists of all stages; borrowed. For pricing a layout (plan/native/price.h). */
 const ls_schedule *ls_partition_schedule(const ls_partition *partition);
+/* Runs one action of this stage, outside a step. For pricing: a partition without a mesh computes its own part and
+ * skips all communication. */
 ls_status ls_partition_run_action(ls_partition *partition, const ls_action *action, const ls_partition_feed *feed);
-/* Ends the reductions after the last action: every gradient of own elements is then complete. */
+/* Ends the reductions after the last action, joins the token slices of vectors, and adds up both uses of a tied table:
+ * every gradient of own elements is then complete. */
 ls_status ls_partition_finish_grads(ls_partition *partition);
-/* The first value that is not finite, in the order of samples, then of computation. */
+/* Where a value that is not finite was computed: in the output of a block, the loss, the gradient of a block's input,
+ * the gradient of a parameter. */
 typedef enum ls_bad_phase {
     LS_BAD_FORWARD,
     LS_BAD_LOSS,
@@ -155,17 +174,20 @@ typedef enum ls_bad_phase {
     LS_BAD_GRADIENT,
     LS_BAD_SUM /* of gradients that are all finite: `worker` and `micro` say nothing */
 } ls_bad_phase;
+/* The first value that is not finite, in the order of samples, then of computation. All int64, because workers add them
+ * up to share them. */
 typedef struct ls_bad_place {
-    int64_t order; /* smaller is earlier; −1: nothing was found */
-    int64_t erred; /* the same, results of matmuls counted in, by which the worker is found */
-    int64_t worker, micro, block, phase;
-    int64_t param; /* number in the model, of a gradient */
-    int64_t index; /* in what this worker holds of the tensor */
-    int64_t is_nan;
-    int64_t is_finite; /* a loss of 2^31 or more in size, which exact sums of losses do not hold */
+    int64_t order;                       /* smaller is earlier; −1: nothing was found */
+    int64_t erred;                       /* the same, results of matmuls counted in, by which the worker is found */
+    int64_t worker, micro, block, phase; /* rank that erred; number of its micro-batch; block; ls_bad_phase */
+    int64_t param;                       /* number in the model, of a gradient; −1: no gradient */
+    int64_t index;                       /* in what this worker holds of the tensor */
+    int64_t is_nan;                      /* otherwise it is infinite, unless is_finite is set */
+    int64_t is_finite;                   /* a loss of 2^31 or more in size, which exact sums of losses do not hold */
 } ls_bad_place;
 
-/* Runs a step as above, and checks every output. All workers get the same *first. */
+/* Repeats a step, with the arguments of ls_partition_step(), and checks every output for values that are not finite.
+ * All workers get the same *first. Slow: called after a step whose loss or norm is not finite. */
 ls_status ls_partition_hunt(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed,
                             ls_bad_place *first);
 
@@ -174,10 +196,11 @@ ls_status ls_partition_hunt(ls_partition *partition, uint64_t step, float start,
  * communicates, so that no other worker waits. Its results are then garbage, and the other workers must learn that
  * before they use them. Not collective. */
 void ls_partition_ask(ls_partition *partition, bool (*gives_up)(void *ctx), void *ctx);
-/* Ends that. Returns whether this worker had given up. Not collective. */
+/* Ends the skipping of work, and returns whether this worker had given up (ls_partition_ask). Not collective. */
 bool ls_partition_end_skip(ls_partition *partition);
 
-/* Sets the observer that gets the gradient of each group and parameter in later steps. The setup has `leaves`. */
+/* Sets the observer that gets the gradient of each group and parameter in later steps, on the device. The setup has
+ * `leaves` or `watches`. Not collective. */
 void ls_partition_watch(ls_partition *partition, ls_leaf_watch watch);
 /* Lets ls_partition_square_norm() and ls_partition_losses() also add the losses of a step to losses[group], and the
  * former the squares of leaves to squares[part], 2·G of them, unless NULL. Both are borrowed. `losses` NULL ends it. */
@@ -185,7 +208,7 @@ void ls_partition_watch_groups(ls_partition *partition, ls_loss_sum *losses, ls_
 /* Adds the squares of a leaf, which the observer got, to part 0 … 2·G − 1, as far as this worker reports it. Vectors
  * are left out, because their slices are not joined yet. The observer gets a tied table twice, once for each use. */
 ls_status ls_partition_leaf_squares(ls_partition *partition, const ls_param *param, const float *leaf, int part);
-/* Returns whether the parameter is a table that embedding and head share. */
+/* Returns whether the parameter is the vocabulary table, and embedding and head share it. */
 bool ls_partition_is_tied(const ls_partition *partition, const ls_param *param);
 /* Returns the copy of a tied table that the head of the last stage reads; NULL: this worker has none. */
 const ls_param *ls_partition_tied_copy(const ls_partition *partition);
@@ -196,16 +219,17 @@ void ls_partition_watch_contribution(ls_partition *partition, double share);
  * median over LS_CONTRIBUTION_RUNS of them. The median ignores the first blocks of small models, whose norms are large
  * at times, but not a worker all of whose blocks are wrong. NaN: one is not finite; 0: there is none. */
 double ls_partition_contribution(const ls_partition *partition);
-/* Sets *param to the first parameter, in model order, whose gradient is not finite; −1: none. */
+/* Sets *param to the first parameter, in model order, whose gradient is not finite on some worker; −1: none. */
 ls_status ls_partition_bad_param(ls_partition *partition, int *param);
-/* The same of weights and optimizer state. */
+/* Sets *param to the first parameter whose weights or optimizer state are not finite on some worker; −1: none. */
 ls_status ls_partition_bad_state(ls_partition *partition, int *param);
 /* Adds the losses of the step to *loss, unless NULL, and the squares of the gradients that this worker reports to *sum.
  * If `measured` is not NULL, it gets the part of these squares that ls_partition_leaf_squares() also measures by group:
  * all but vectors and a tied table. The only call of a step in which the host waits for the device. Not collective. */
 ls_status ls_partition_square_norm(ls_partition *partition, ls_loss_sum *loss, ls_exact_sum *sum,
                                    ls_exact_sum *measured);
-/* Sends the updated own elements to every worker that computes with them. */
+/* Sends the updated own elements to every worker that computes with them: an all-gather of sharded weights (ZeRO 1 and
+ * 2), and the weights of a tied table. With ZeRO 3 drops gathered weights, which are gathered again when used. */
 ls_status ls_partition_publish(ls_partition *partition);
 
 /* ---- evaluation and generation ----------------------------------------------------------------------------------- */
@@ -218,17 +242,17 @@ ls_status ls_partition_evaluate(ls_partition *partition, size_t count, size_t T,
 /* Runs forward on positions first … first + rows − 1 of one sequence, whose earlier positions earlier calls have run,
  * and writes the V logits of the last position to `logits` on every worker. first + rows ≤ setup.T. */
 ls_status ls_partition_extend(ls_partition *partition, size_t first, size_t rows, const int32_t *ids, float *logits);
-/* Returns whether keys and values are cached, so that `first` may be above 0. */
+/* Returns whether keys and values are cached, so that `first` of ls_partition_extend() may be above 0. */
 bool ls_partition_keeps_keys(const ls_partition *partition);
 
 /* ---- all workers together ---------------------------------------------------------------------------------------- */
 
-/* Replaces each number by its sum over all workers. */
+/* Replaces each number by its sum over all workers, modulo 2^64. */
 ls_status ls_partition_sum(ls_partition *partition, int64_t *numbers, size_t count);
-/* Computes the XXH3-128 of the weights: the hash of the hashes of blocks of 1024 elements, slice by slice, in model
- * order (rule 8). The same under every layout. */
+/* Computes the XXH3-128 of the weights, as 32 hexadecimal digits: the hash of the hashes of blocks of 1024 elements,
+ * slice by slice, in model order (rule 8). The same under every layout. */
 ls_status ls_partition_hash(ls_partition *partition, char text[33]);
-/* The same for one tensor of one parameter. */
+/* Computes the same hash for one tensor of one parameter. */
 ls_status ls_partition_hash_tensor(ls_partition *partition, const ls_param *param, ls_partition_tensor which,
                                    char text[33]);
 

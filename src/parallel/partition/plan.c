@@ -1,4 +1,5 @@
-/* plan.c: which gradient steps backward makes for each micro-batch, and where the gradients of groups are collected. */
+/* plan.c: plans which gradient steps (matmuls over the tokens of a group or a part of it, nn/grad_plan.h) backward
+ * makes for each micro-batch, and in which slots the gradients of groups are collected. */
 #include <assert.h>
 
 #include "parallel/partition/state.h"

@@ -1,4 +1,7 @@
-/* reduce.c: reduces the gradients of micro-batches to the sums of own elements.
+/* reduce.c: reduces the gradients of micro-batches over replicas to the sums of own elements, those that this worker
+ * updates. A bucket is a set of parameters that are reduced together; a leaf is the gradient of one group; a slot is
+ * memory for the gradient of a group or a subtree of groups; with zero ≥ 2 replicas reduce after each of their groups,
+ * in rounds.
  *
  * All members of a DP group start the same reductions in the same order: with zero < 2 in the order of the list, each
  * bucket once it and all before it are complete; with zero ≥ 2 in the order of actions, which is the same in all rows
@@ -24,6 +27,7 @@ static ls_status end_reduction(ls_partition *partition, ls_bucket *bucket) {
     return LS_OK;
 }
 
+/* Starts the reduce-scatter or, for buckets that every member updates whole, the all-reduce of a bucket's gradients. */
 static ls_status start_reduction(ls_partition *partition, ls_bucket *bucket, const ls_runs *runs,
                                  const void *const *parts, float *out) {
     ls_dtype wire = ls_partition_wire(partition);
@@ -34,6 +38,7 @@ static ls_status start_reduction(ls_partition *partition, ls_bucket *bucket, con
                                       bucket->grad_elems, &bucket->request);
 }
 
+/* Adds what this worker contributes to the watched squares; first plants a fault if a drill asks for one. */
 static ls_status add_contribution(ls_partition *partition, const ls_bucket *bucket, float *grad) {
     ls_fault_at(partition->device, LS_FAULT_SHARE, bucket->param[0]->name, bucket->block, grad, bucket->grad_elems,
                 sizeof *grad);
@@ -52,6 +57,7 @@ static ls_status part_of(ls_partition *partition, ls_bucket *bucket, int s, bool
         &(ls_convert_call){bucket->wire[s], ls_partition_wire(partition), bucket->slot[s], LS_F32, bucket->grad_elems});
 }
 
+/* Starts the one reduction of a bucket with zero < 2. */
 static ls_status reduce_once(ls_partition *partition, ls_bucket *bucket) {
     const void *parts[LS_GRAD_SLOTS_MAX];
     ls_runs runs = {partition->setup.G, partition->grads.group_bounds};
@@ -59,6 +65,7 @@ static ls_status reduce_once(ls_partition *partition, ls_bucket *bucket) {
     return start_reduction(partition, bucket, &runs, parts, bucket->slot[0] + bucket->own_begin);
 }
 
+/* Starts the reductions of a bucket after a round, each after the end of the one before, and joins their sums. */
 static ls_status reduce_round(ls_partition *partition, ls_bucket *bucket, int round) {
     const void *part;
     bool has_none = ls_layout_group(&partition->setup.layout, partition->setup.place.dp, round) < 0;
@@ -78,11 +85,13 @@ static ls_status reduce_round(ls_partition *partition, ls_bucket *bucket, int ro
 
 /* ---- leaves ------------------------------------------------------------------------------------------------------ */
 
+/* Returns the pool of buffers for the bucket's leaves. */
 static ls_buffer_pool *leaf_pool(ls_partition *partition, const ls_bucket *bucket) {
     bool table = bucket->kind == LS_BUCKET_TABLE || bucket->kind == LS_BUCKET_LOOKUP;
     return table ? &partition->leaves.table : &partition->leaves.block;
 }
 
+/* Returns whether the bucket's leaves use a shared buffer, because each group is one micro-batch. */
 static bool passes(const ls_partition *partition, const ls_bucket *bucket) {
     return partition->grads.leaves_pass && bucket->kind != LS_BUCKET_VECTORS && bucket->kind != LS_BUCKET_POSITIONS;
 }
@@ -106,6 +115,7 @@ ls_status ls_partition_begin_grads(ls_partition *partition, int block) {
     return LS_OK;
 }
 
+/* Starts the reductions of complete buckets in the order of the list, up to the first that is not complete. */
 static ls_status start_ready(ls_partition *partition) {
     for (int i = 0; i < partition->nbuckets && partition->buckets[i].ready; i++) {
         ls_bucket *bucket = &partition->buckets[i];
@@ -129,11 +139,12 @@ ls_status ls_partition_end_grads(ls_partition *partition, int block, const ls_mi
 
 /* ---- the end of a step ------------------------------------------------------------------------------------------- */
 
+/* Returns the bucket's gradient after all reductions. */
 static float *whole_grad(const ls_partition *partition, const ls_bucket *bucket) {
     return ls_partition_rounds(partition) ? bucket->own_slot[0] : bucket->slot[0];
 }
 
-/* Gathers the rows that other workers of the TP group computed. */
+/* Gathers the rows of a vector's gradient that other workers of the TP group computed. */
 static ls_status gather_rows(ls_partition *partition, float *grad, ls_grad_rows rows) {
     size_t bytes[LS_SLICES_MAX];
     if (!partition->comms.tp || rows.count == rows.all) return LS_OK;
@@ -147,12 +158,14 @@ typedef struct slice_joins {
     ls_tree_rows_piece pieces[192];
 } slice_joins;
 
+/* Adds up the token slices of all listed vectors in one launch. */
 static ls_status join_all(ls_partition *partition, slice_joins *joins) {
     ls_tree_rows_call call = {joins->pieces, joins->count, partition->model->S};
     joins->count = 0;
     return call.count ? partition->nn.ops->tree_rows(partition->device, &call) : LS_OK;
 }
 
+/* Lists a vector whose gradient has a row for each token slice, after gathering rows that other TP workers computed. */
 static ls_status join_slices(ls_partition *partition, slice_joins *joins, const ls_param *param) {
     ls_grad_rows rows = ls_nn_grad_rows(&partition->nn, param);
     LS_TRY(gather_rows(partition, param->own_grad, rows));

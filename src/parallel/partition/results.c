@@ -1,4 +1,5 @@
-/* results.c: sums of hashes of the results that blocks make on the way, by site (results.h). */
+/* results.c: sums of hashes of the intermediate results of blocks, by site (results.h), by which an audit finds the
+ * worker that erred. */
 #include "parallel/partition/results.h"
 
 #include "parallel/partition/state.h"
@@ -7,6 +8,7 @@ void ls_partition_begin_results(ls_partition *partition, const ls_micro *micro, 
     partition->results.at = (ls_partition_at){.micro = micro, .number = number, .block = block, .is_back = is_back};
 }
 
+/* Returns the site of result number `made` of the block that runs now. */
 static size_t site_of(const ls_partition *partition, int made) {
     const ls_partition_at *at = &partition->results.at;
     int n = partition->model->nblocks, place = at->is_back ? 2 * n - 1 - at->block : at->block;
@@ -21,7 +23,8 @@ static void add_sequence(ls_hash128 *sum, size_t number, ls_hash128 hash, size_t
     sum->hi += one.hi;
 }
 
-/* Adds the sequences that a micro-batch shares with a group. */
+/* Adds the sequences that a micro-batch shares with a group to the group's sum; `x` has the result of all its
+ * sequences. */
 static ls_status add_group(ls_partition *partition, int group, ls_hash128 *sum, const ls_micro *made, const char *x,
                            size_t bytes) {
     size_t begin = ls_slice_begin(partition->setup.B, partition->setup.G, group);
@@ -51,7 +54,8 @@ ls_status ls_partition_add_result(ls_partition *partition, int made, const void 
     return add_result(partition, made, partition->results.at.micro, x, bytes);
 }
 
-/* Results of some sequences have the numbers that those of all have, so how many came at once makes no difference. */
+/* Adds a matmul's result to the sums and checks it in a hunt; the observer of nn. Results of some sequences have the
+ * numbers that those of all have, so how many came at once makes no difference. */
 static ls_status take(void *ctx, ls_made_part *part, const void *y, ls_dtype dtype, size_t elems) {
     ls_partition *partition = ctx;
     if (!partition->results.at.micro) return LS_OK;

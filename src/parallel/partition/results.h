@@ -1,4 +1,5 @@
-/* results.h: what a worker computes of a group on the way to its gradients, as sums of hashes.
+/* results.h: what a worker computes of a group (a fixed part of the batch) on the way to its gradients, as sums of
+ * hashes. The audit of a run uses them to find the worker that computes wrong numbers.
  *
  * An error of one worker spreads: over the TP group with the next sum, over the stages with the stream. So gradients
  * tell which replica erred, but not which of its workers. Intermediate results do: matmuls before they are joined over
@@ -16,10 +17,11 @@
 /* The most results of a block in one direction; further ones are added to the last. */
 enum { LS_RESULTS_MAX = 16 };
 
+/* Returns the number of sites of a model: LS_RESULTS_MAX for each block and direction. */
 static inline size_t ls_result_sites(const ls_model *model) { return 2 * (size_t)model->nblocks * LS_RESULTS_MAX; }
 
 typedef struct ls_result_sums {
-    int count;
+    int count;         /* number of groups */
     const int *group;  /* numbers of the groups; −1: none */
     ls_hash128 *sites; /* [count][sites of a model]; the caller sets them to 0 */
 } ls_result_sums;

@@ -1,4 +1,5 @@
-/* run.c: the executor: a stage's list of actions, micro-batches through its chunks. */
+/* run.c: the executor: runs a stage's list of actions (forward or backward of one micro-batch on one chunk, a run of
+ * blocks), and so a training step. */
 #include <assert.h>
 
 #include "base/alive.h"
@@ -22,10 +23,12 @@ typedef struct job {
     const ls_block *begun; /* the block before has done the start of this one; NULL: of none */
 } job;
 
+/* Returns whether the action's micro-batch has no sequences: it then only takes part in collectives. */
 static bool is_empty(const job *j) { return j->micro->begin == j->micro->end; }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
+/* Sets what blocks read in this action (rows, gradient steps if `with_steps`, dropout), and reads its tokens. */
 static ls_status begin_action(job *j, bool with_steps) {
     ls_partition *partition = j->partition;
     ls_nn *nn = &partition->nn;
@@ -43,6 +46,7 @@ static ls_status begin_action(job *j, bool with_steps) {
 static size_t elems_before(const ls_partition *partition, int b) {
     return ls_nn_stream_rows(&partition->nn) * partition->model->blocks[b].in;
 }
+/* Returns the elements of the stream after block b. */
 static size_t elems_after(const ls_partition *partition, int b) {
     return ls_nn_stream_rows(&partition->nn) * partition->model->blocks[b].out;
 }
@@ -54,7 +58,8 @@ void ls_partition_ask(ls_partition *partition, bool (*gives_up)(void *ctx), void
     partition->skip.ctx = ctx;
 }
 
-/* Audits compare what they compute, so they end first. */
+/* Asks whether this worker gives up, and then lets the device skip all work. Not in audits, which compare what they
+ * compute. */
 static void look_up(ls_partition *partition) {
     ls_alive_moved();
     if (!partition->skip.gives_up || partition->skip.ops || partition->pass.audits) return;
@@ -79,7 +84,6 @@ static ls_block *open_block(ls_partition *partition, const ls_chunk *chunk, cons
     return block;
 }
 
-/* Prepares block b with this slot's memory to run; `next` is the block after it, or −1. */
 ls_status ls_partition_enter_block(ls_partition *partition, const ls_chunk *chunk, const ls_chunk_slot *slot, int b,
                                    int next, ls_block **block) {
     *block = open_block(partition, chunk, slot, b);
@@ -90,12 +94,13 @@ ls_status ls_partition_enter_block(ls_partition *partition, const ls_chunk *chun
     return ls_partition_acquire(partition, b, next);
 }
 
+/* Adds the stream after a block to the sums of results. */
 static ls_status made_stream(const job *j, const float *y, size_t elems) {
     return ls_partition_add_result(j->partition, LS_RESULTS_MAX - 1, y, elems * sizeof(float));
 }
 
 /* Asks whether the block fuses with block `next` (−1: none), which runs after it in this pass, and keeps the answer for
- * the run of that block. A planted fault wants to see what lies between them. */
+ * the run of that block. Never fuses while a fault is planted, which must see what lies between them. */
 static ls_fusion fuse(job *j, const ls_block *block, int next, ls_block_pass pass) {
     ls_partition *partition = j->partition;
     ls_fusion fusion = {.start_is_done = j->begun == block};
@@ -106,7 +111,8 @@ static ls_fusion fuse(job *j, const ls_block *block, int next, ls_block_pass pas
     return fusion;
 }
 
-/* Runs a chunk forward. The head runs in its backward action, which computes loss and gradient at once. */
+/* Runs a chunk forward: receives its input, runs its blocks and sends the output. The head runs in its backward action,
+ * which computes loss and gradient at once. */
 static ls_status forward(job *j) {
     ls_partition *partition = j->partition;
     const ls_chunk *chunk = j->chunk;
@@ -141,6 +147,7 @@ static ls_status forward(job *j) {
     return out ? ls_partition_send(partition, &partition->stage.forward, out, chunk->number, true) : LS_OK;
 }
 
+/* Runs the head: loss, gradient of its input into `d`, and weight gradients at once. */
 static ls_status head(job *j, float *d) {
     ls_partition *partition = j->partition;
     const ls_chunk *chunk = j->chunk;
@@ -162,6 +169,7 @@ static ls_status head(job *j, float *d) {
     return ls_partition_end_grads(partition, b, j->micro, j->last);
 }
 
+/* Runs one phase of backward of block b; `d` is the gradient of its output, and of its input afterwards. */
 static ls_status backward_block(job *j, int b, float *d, ls_block_pass phase) {
     ls_partition *partition = j->partition;
     const ls_chunk *chunk = j->chunk;
@@ -191,6 +199,7 @@ static ls_status backward_block(job *j, int b, float *d, ls_block_pass phase) {
     return phase == LS_BACKWARD_INPUT ? LS_OK : ls_partition_end_grads(partition, b, j->micro, j->last);
 }
 
+/* Runs one phase of backward of a chunk: receives the gradient of its output, and sends that of its input. */
 static ls_status backward(job *j, ls_block_pass phase) {
     ls_partition *partition = j->partition;
     const ls_chunk *chunk = j->chunk;

@@ -1,4 +1,5 @@
-/* stage.c: the chunks of this worker's stage, the activations of their blocks, and what is sent to other stages. */
+/* stage.c: the chunks (runs of blocks) of this worker's pipeline stage, the activations of their blocks in slots (one
+ * for each micro-batch in flight), and what is sent to other stages. */
 #include <string.h>
 
 #include "comm/movers/tensors.h"
@@ -9,6 +10,7 @@
 
 typedef enum state_of { SAVED, KEPT, SCRATCH } state_of;
 
+/* Returns the size of a struct of this kind of block; 0: it has none. */
 static size_t state_bytes(const ls_block_kind *kind, state_of which) {
     return which == SAVED ? kind->saved_bytes : which == KEPT ? kind->kept_bytes : kind->scratch_bytes;
 }
@@ -23,6 +25,7 @@ static void **take_states(ls_partition *partition, int first, int count, state_o
     return states;
 }
 
+/* Returns `count` slots for a chunk's blocks, without device memory. */
 static ls_chunk_slot *make_slots(ls_partition *partition, int count, const ls_chunk *chunk) {
     int blocks = chunk->end - chunk->first;
     ls_chunk_slot *slots = ls_partition_take(partition, (size_t)count + 1, sizeof *slots);
@@ -34,6 +37,7 @@ static ls_chunk_slot *make_slots(ls_partition *partition, int count, const ls_ch
     return slots;
 }
 
+/* Fills in chunk c of this stage. */
 static void make_chunk(ls_partition *partition, int c) {
     const ls_layout *layout = &partition->setup.layout;
     int stage_number = partition->setup.place.pp;
@@ -49,6 +53,7 @@ static void make_chunk(ls_partition *partition, int c) {
     chunk->kept = make_slots(partition, chunk->kept_slots, chunk);
 }
 
+/* Makes a ring of `count` send buffers, without device memory. */
 static void make_ring(ls_partition *partition, ls_send_ring *ring, int count) {
     ring->count = count;
     ring->buffer = ls_partition_take(partition, (size_t)count + 1, sizeof *ring->buffer);
@@ -91,6 +96,7 @@ static size_t widest(const ls_partition *partition, const ls_chunk *chunk) {
     return most;
 }
 
+/* Assigns memory to the activations of one slot. Without training, the inputs of blocks take turns in two buffers. */
 static void lay_slot(ls_partition *partition, const ls_chunk *chunk, ls_chunk_slot *slot, ls_arena *arena) {
     size_t stream = ls_nn_stream_rows(&partition->nn);
     bool train = partition->setup.train;
@@ -179,7 +185,6 @@ static size_t seam_bytes(const ls_partition *partition, int chunk) {
     return ls_nn_stream_rows(&partition->nn) * partition->model->blocks[block].in * sizeof(float);
 }
 
-/* Returns the next buffer of the ring, after its previous send is complete. */
 ls_status ls_partition_ring_next(ls_send_ring *ring, float **buffer) {
     int i = ring->next;
     ls_request *request = ring->request[i];
@@ -189,6 +194,7 @@ ls_status ls_partition_ring_next(ls_send_ring *ring, float **buffer) {
     return ls_request_wait(request);
 }
 
+/* Returns the number of a buffer in its ring. */
 static int ring_index(const ls_send_ring *ring, const float *buffer) {
     int i = 0;
     while (ring->buffer[i] != buffer) i++;
@@ -212,6 +218,7 @@ ls_status ls_partition_receive(ls_partition *partition, float *buffer, int chunk
                           seam_bytes(partition, forward ? chunk : chunk + 1));
 }
 
+/* Waits for all sends of a ring. */
 static ls_status drain(ls_send_ring *ring) {
     for (int i = 0; i < ring->count; i++) {
         ls_request *request = ring->request[i];

@@ -1,18 +1,21 @@
-/* state_sum.c: the sums of a partition's state; there is room for two sets: as last made, and as found now. */
+/* state_sum.c: the checksums of a partition's state (weights and optimizer state); there is room for two sets: as the
+ * last update made them, and as found in memory now. */
 #include "parallel/partition/state_sum.h"
 
 #include "numerics/state_sum.h"
 #include "parallel/partition/state.h"
 
-/* One word after the sums of the parameters records what an update has found damaged. */
+/* Counts one word more than the sums of the parameters: it records what an update has found damaged. */
 size_t ls_partition_state_room(const ls_partition *partition) {
     return partition->setup.sums_state ? (size_t)partition->model->nparams * LS_PARAM_SUMS + 1 : 0;
 }
 
+/* Returns the number of sums of all parameters. */
 static size_t count_params(const ls_partition *partition) { return (size_t)partition->model->nparams * LS_PARAM_SUMS; }
 
 bool ls_partition_sums_state(const ls_partition *partition) { return partition->setup.sums_state; }
 
+/* Clears a set of sums and lets `update` add to it. */
 static ls_status begin(ls_partition *partition, ls_hash128 *sums, ls_optimizer_update *update) {
     update->sums = sums;
     update->sums_rest = partition->setup.checks_state || partition->state.sums_rest;
@@ -29,6 +32,7 @@ ls_status ls_partition_begin_sums(ls_partition *partition, ls_optimizer_update *
     return LS_OK;
 }
 
+/* Assigns memory to the sums of blocks of elements, with which an update finds damage. */
 static void lay_block_sums(ls_partition *partition, ls_arena *arena) {
     for (int i = 0; i < partition->model->nparams; i++) {
         ls_param *param = partition->model->params[i];
@@ -50,6 +54,7 @@ bool ls_partition_read_damage(const ls_partition *partition, ls_damage *out) {
     return word != 0;
 }
 
+/* Computes a set of sums from what is in memory. `keeps_blocks`: also the sums of blocks of elements. */
 static ls_status sum_to(ls_partition *partition, ls_hash128 *sums, bool keeps_blocks) {
     ls_optimizer_update update = {.keeps_blocks = keeps_blocks};
     LS_TRY(begin(partition, sums, &update));
@@ -82,11 +87,13 @@ ls_status ls_partition_rescue_state(ls_partition *partition, ls_hash128 *out) {
     return ls_device_rescue(partition->device, out, partition->state.made, count_params(partition) * sizeof *out);
 }
 
+/* Returns LS_ERR_INPUT if there are no sums. */
 static ls_status check_sums(const ls_partition *partition) {
     if (partition->setup.sums_state) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "the state of this run is not hashed; leave --check at replicas or state");
 }
 
+/* Adds up the sums of the elements that this worker reports, and lists them by tensor unless NULL. */
 static void add_part(const ls_partition *partition, const ls_hash128 *sums, ls_hash128 *part, ls_hash128 *by_tensor) {
     *part = (ls_hash128){0, 0};
     for (int i = 0; i < partition->model->nparams; i++)

@@ -1,5 +1,6 @@
-/* state_sum.h: sums over a worker's weights and optimizer state, which add up over the workers to the same number under
- * every layout (numerics/state_sum.h).
+/* state_sum.h: sums (checksums) over a worker's weights and optimizer state, which add up over the
+ * workers to the same number under every layout (numerics/state_sum.h). Used to notice damaged memory, and to compare
+ * runs.
  *
  *     part    the sum of the elements that this worker reports; the sum of the state is the sum of all parts
  *
@@ -19,7 +20,7 @@ bool ls_partition_sums_state(const ls_partition *partition);
 ls_status ls_partition_begin_sums(ls_partition *partition, ls_optimizer_update *update);
 /* Sums weights and moments as they are in memory, after they were initialised or loaded. */
 ls_status ls_partition_sum_state(ls_partition *partition);
-/* Lets later updates also sum what this worker updates and others report. */
+/* Lets later updates also sum what this worker updates and others report; needed by ls_partition_param_sum(). */
 void ls_partition_sum_rest(ls_partition *partition);
 /* Reads the sums of the last update, LS_PARAM_SUMS for each parameter, from a device whose queues may be blocked by a
  * lost worker (device.h: the last update is marked). */
@@ -29,7 +30,8 @@ ls_status ls_partition_rescue_state(ls_partition *partition, ls_hash128 *out);
 ls_status ls_partition_state_part(ls_partition *partition, ls_hash128 *part, ls_hash128 *by_tensor);
 /* Returns, after ls_partition_state_part(), the sum of what this worker updates of one parameter. */
 ls_hash128 ls_partition_param_sum(const ls_partition *partition, int param);
-/* The same as ls_partition_state_part(), computed from what is in memory now. Keeps the sums of the last update. */
+/* Computes this worker's part, and by_tensor[] unless NULL, from what is in memory now. Keeps the sums of the last
+ * update. LS_ERR_INPUT: there are no sums. */
 ls_status ls_partition_state_now(ls_partition *partition, ls_hash128 *part, ls_hash128 *by_tensor);
 
 #endif

@@ -1,5 +1,6 @@
-/* sums.c: sums, flags and hashes of a partition. Two arrays of device memory hold them until the host reads all that it
- * needs at once:
+/* sums.c: sums (losses, squares of gradients), flags and hashes of a partition. Each element is reported, that is
+ * counted, by one worker. Sums are exact, in integers, so that they do not depend on their order. Two arrays of device
+ * memory hold them until the host reads all that it needs at once:
  *
  *     sums     losses │ squares │ measured squares │ counts of replicas │ right answers │ contributions ‖ by group:
  *              losses │ squares
@@ -29,24 +30,29 @@ _Static_assert(sizeof(ls_loss_sum) == LOSS_WORDS * sizeof(int64_t), "sums of los
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
+/* Returns whether squares by group are summed on the device. */
 static bool takes_arena(const ls_partition *partition) {
     return partition->setup.leaves || ls_policy_wants_leaves(&partition->setup.policy);
 }
 
+/* Returns the number of sums of squares by group on the device. */
 static size_t leaf_parts(const ls_partition *partition) {
     return takes_arena(partition) ? 2 * (size_t)partition->setup.G : 0;
 }
 
+/* Returns the words of squares by group in host memory; 0: they are on the device, or there are none. */
 static size_t host_part_words(const ls_partition *partition) {
     bool has = partition->setup.watches && !takes_arena(partition);
     return has ? 2 * (size_t)partition->setup.G * LS_EXACT_WORDS : 0;
 }
 
+/* Returns the words of all sums. */
 static size_t sum_words(const ls_partition *partition) {
     if (!partition->setup.train) return GROUPS;
     return GROUPS + (size_t)partition->setup.G * LOSS_WORDS + leaf_parts(partition) * LS_EXACT_WORDS;
 }
 
+/* Returns the words of the state sums that lie before them. */
 static size_t state_words(const ls_partition *partition) {
     return ls_partition_state_room(partition) * (sizeof(ls_hash128) / sizeof(int64_t));
 }
@@ -63,7 +69,7 @@ void ls_partition_alloc_sums(ls_partition *partition) {
         ls_partition_take(partition, ls_partition_state_room(partition), sizeof *partition->state.host_found);
 }
 
-/* The sums of the state lie in front of those of a step, so that one read brings both. */
+/* Puts the sums of the state before those of a step, so that one read brings both. */
 void ls_partition_lay_sums(ls_partition *partition, ls_arena *arena) {
     size_t state = state_words(partition);
     int64_t *words = ls_arena_take_array(arena, "scratch", state + sum_words(partition), sizeof *words);
@@ -73,23 +79,28 @@ void ls_partition_lay_sums(ls_partition *partition, ls_arena *arena) {
         ls_arena_take_array(arena, "scratch", partition->sums.hash_room, sizeof *partition->sums.hashes);
 }
 
+/* Returns the sum of losses of a group, on the device; −1: of the whole batch. */
 static ls_loss_sum *loss_at(const ls_partition *partition, int group) {
     int64_t *at = group < 0 ? partition->sums.words + LOSS : partition->sums.words + GROUPS + group * LOSS_WORDS;
     return (ls_loss_sum *)(void *)at;
 }
 
+/* Returns the words of squares by group: part 0 … 2·G − 1 of `sums`, or of host memory where they are there. */
 static int64_t *parts_at(const ls_partition *partition, int64_t *sums, int part) {
     int64_t *parts =
         partition->sums.host_parts ? partition->sums.host_parts : sums + GROUPS + partition->setup.G * LOSS_WORDS;
     return parts + (size_t)part * LS_EXACT_WORDS;
 }
 
+/* Returns whether losses are summed group by group in this step. */
 static bool by_group(const ls_partition *partition) {
     return partition->setup.train && (partition->nn.grads.absent || partition->sums.group_losses);
 }
 
+/* Returns the words of the sums that this step uses. */
 static size_t used_words(const ls_partition *partition) { return by_group(partition) ? sum_words(partition) : GROUPS; }
 
+/* Sets words begin … end − 1 to 0. */
 static ls_status clear(ls_partition *partition, size_t begin, size_t end) {
     return ls_device_fill(partition->device, partition->sums.words + begin, 0, (end - begin) * sizeof(int64_t));
 }
@@ -111,6 +122,7 @@ static ls_status read_words(ls_partition *partition, size_t words) {
                               words * sizeof(int64_t));
 }
 
+/* Adds an exact sum that lies in words to another. */
 static void merge_words(ls_exact_sum *into, const int64_t *words) {
     ls_exact_sum sum = {.unsettled = 0};
     memcpy(sum.words, words, sizeof sum.words);
@@ -119,6 +131,7 @@ static void merge_words(ls_exact_sum *into, const int64_t *words) {
 
 /* ---- losses ------------------------------------------------------------------------------------------------------ */
 
+/* Returns the group of a sequence of the batch. */
 static int group_of(const ls_partition *partition, size_t sequence) {
     const ls_partition_setup *setup = &partition->setup;
     int g = 0;
@@ -126,7 +139,7 @@ static int group_of(const ls_partition *partition, size_t sequence) {
     return g;
 }
 
-/* Workers of a TP group compute the same losses; only the first one reports them. */
+/* Counts losses once: workers of a TP group compute the same ones, and only the first reports them. */
 ls_status ls_partition_add_losses(ls_partition *partition, int64_t first, size_t context) {
     const ls_partition_setup *setup = &partition->setup;
     const ls_nn *nn = &partition->nn;
@@ -209,18 +222,21 @@ typedef struct squares {
     ls_square_piece pieces[64];
 } squares;
 
+/* Adds the squares of all listed pieces in one launch, and empties the list. */
 static ls_status add_together(ls_partition *partition, squares *s) {
     ls_square_sums_call call = {s->words, s->pieces, s->count};
     s->count = 0;
     return call.count ? partition->nn.ops->square_sums(partition->device, &call) : LS_OK;
 }
 
+/* Lists a piece; adds up the list first if it is full. */
 static ls_status put_squares(ls_partition *partition, squares *s, const float *x, size_t elems) {
     if (s->count == (int)(sizeof s->pieces / sizeof *s->pieces)) LS_TRY(add_together(partition, s));
     s->pieces[s->count++] = (ls_square_piece){x, elems};
     return LS_OK;
 }
 
+/* Lists the elements of a gradient that this worker reports. */
 static ls_status square_param(ls_partition *partition, const ls_param *param, squares *s) {
     int slices = ls_param_slices(param, partition->model->S);
     for (int i = 0; i < slices; i++) {
@@ -327,7 +343,7 @@ double ls_partition_contribution(const ls_partition *partition) {
 /* ---- squares of own elements ------------------------------------------------------------------------------------- */
 
 /* Counts values that are not finite in a gradient that every worker of the TP group has, but only one of them adds to
- * the norm. */
+ * the norm: otherwise damage on another one would be missed. */
 static ls_status look_at_replica(ls_partition *partition, const ls_param *param) {
     size_t own = ls_param_range_elems(param->own);
     if (!partition->comms.tp || param->split || own == 0 || ls_param_range_elems(param->once) > 0) return LS_OK;
@@ -335,6 +351,7 @@ static ls_status look_at_replica(ls_partition *partition, const ls_param *param)
         partition->device, &(ls_count_call){partition->sums.words + REPLICAS, param->own_grad, 1, LS_F32, own});
 }
 
+/* Adds the squares that were read to *sum and *measured; makes the sum NaN if a replica's gradient is not finite. */
 static void take_squares(ls_partition *partition, ls_exact_sum *sum, ls_exact_sum *measured) {
     const int64_t *words = partition->sums.host_words;
     merge_words(sum, words + SQUARES);
@@ -394,6 +411,7 @@ static ls_status find_bad_params(ls_partition *partition, bool grads, int64_t *b
     return LS_OK;
 }
 
+/* Sets *first to the first parameter with a bad value on any worker; −1: none. Collective. */
 static ls_status sum_bad_params(ls_partition *partition, bool grads, int *first) {
     int count = ls_model_params(partition->model);
     int64_t *bad = calloc((size_t)count, sizeof *bad);
@@ -414,8 +432,8 @@ ls_status ls_partition_bad_state(ls_partition *partition, int *param) {
 
 /* ---- hashes ------------------------------------------------------------------------------------------------------ */
 
-/* Room for the blocks that are hashed at a time, and for a check, which has up to two hashes of each parameter and of
- * the copy of a tied table. */
+/* Counts the blocks that are hashed at a time, and a check, which has up to two hashes of each parameter and of the
+ * copy of a tied table. */
 size_t ls_partition_hash_room(const ls_partition *partition) {
     enum { BLOCKS = 4096 };
     size_t checks = 2 * ((size_t)partition->model->nparams + 1), buckets = (size_t)partition->nbuckets;

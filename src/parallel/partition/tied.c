@@ -11,7 +11,6 @@ bool ls_partition_is_tied(const ls_partition *partition, const ls_param *param) 
 
 const ls_param *ls_partition_tied_copy(const ls_partition *partition) { return partition->tied.copy; }
 
-/* Ties the head to the embedding's table: to the table itself, or to a copy of it if the head is on another stage. */
 void ls_partition_tie_head(ls_partition *partition) {
     ls_model *model = partition->model;
     ls_block *embedding = &model->blocks[0], *head = &model->blocks[model->nblocks - 1];
@@ -24,7 +23,6 @@ void ls_partition_tie_head(ls_partition *partition) {
     head->table = partition->tied.copy = &head->copy;
 }
 
-/* Lays out the buffer for the gradient of the tied table, whose other use is in the last stage. */
 void ls_partition_lay_tied(ls_partition *partition, ls_arena *arena) {
     const ls_partition_setup *setup = &partition->setup;
     bool first = setup->train && partition->model->shape.tied && setup->layout.pp > 1 && setup->place.pp == 0;

@@ -1,4 +1,6 @@
-/* weights.c: copies tensors of a partition from and to the host, and hashes them. */
+/* weights.c: copies tensors of a partition from and to the host, and hashes them. The canonical order of a tensor's
+ * elements is that of the whole tensor; a worker holds pieces of it. Each element is reported, for hashes and
+ * checkpoints, by one worker. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,10 +22,13 @@ typedef struct held {
     uint16_t *memory16; /* instead, if there are only rounded ones */
 } held;
 
+/* Returns the parameter that this worker holds: on the last stage the copy of a tied table. */
 static const ls_param *local_of(const ls_partition *partition, const ls_param *param) {
     return partition->tied.copy && param == ls_model_tokens(partition->model) ? partition->tied.copy : param;
 }
 
+/* Returns what this worker has of a tensor: all local rows of weights that it computes with, else its own elements; an
+ * empty range if nothing. */
 static held held_of(const ls_partition *partition, const ls_param *model_param, ls_partition_tensor which) {
     const ls_param *param = local_of(partition, model_param);
     held h = {.param = param, .range = param->own};
@@ -55,6 +60,7 @@ typedef struct local_piece {
     size_t canonical, local, elems;
 } local_piece;
 
+/* Gets the part of run i that lies in `range`; elems 0: none. Returns false after the last run. */
 static bool piece_get(const ls_param *param, int slices, ls_param_range range, int i, local_piece *out) {
     ls_param_run run;
     if (!ls_param_run_get(param, slices, i, &run)) return false;
@@ -79,7 +85,7 @@ bool ls_partition_piece_get(const ls_partition *partition, const ls_param *param
     return true;
 }
 
-/* Gets piece i of a part of a tensor, and its address. */
+/* Gets piece i of a part of a tensor, and its address in fp32 memory; false: there is none. */
 static bool locate(const ls_partition *partition, const held *h, ls_param_range range, int i, ls_partition_piece *out,
                    const float **memory) {
     local_piece p;
@@ -102,6 +108,7 @@ bool ls_partition_own_get(const ls_partition *partition, const ls_param *param, 
     return h.param->own_w && locate(partition, &h, h.param->own, i, out, memory);
 }
 
+/* Appends a piece, unless it is empty. */
 static ls_status add_piece(ls_partition_pieces *pieces, ls_partition_piece piece) {
     if (piece.count == 0) return LS_OK;
     ls_partition_piece *list = ls_list_grow(pieces->piece, pieces->count, &pieces->capacity, sizeof *list);
@@ -111,11 +118,13 @@ static ls_status add_piece(ls_partition_pieces *pieces, ls_partition_piece piece
     return LS_OK;
 }
 
+/* Orders pieces by their first element, for qsort(). */
 static int compare_first(const void *a, const void *b) {
     size_t x = ((const ls_partition_piece *)a)->first, y = ((const ls_partition_piece *)b)->first;
     return x == y ? 0 : x < y ? -1 : 1;
 }
 
+/* Sorts the pieces and merges those that touch. */
 static void join_pieces(ls_partition_pieces *pieces) {
     size_t kept = 0;
     if (pieces->count == 0) return;
@@ -212,6 +221,7 @@ ls_status ls_partition_read(ls_partition *partition, const ls_param *param, ls_p
     return move_pieces(partition, &h, first, count, host, false);
 }
 
+/* Writes the initial values of a piece of a weight. */
 static ls_status init_piece(ls_partition *partition, const ls_param *param, uint64_t seed, ls_partition_piece piece) {
     for (size_t done = 0; done < piece.count; done += partition->staging.elems) {
         size_t left = piece.count - done, count = left < partition->staging.elems ? left : partition->staging.elems;
@@ -253,6 +263,7 @@ ls_status ls_partition_settle(ls_partition *partition) {
 
 /* ---- hashes of blocks of 1024 elements, slice by slice ----------------------------------------------------------- */
 
+/* Returns the number of blocks of 1024 elements of slice i. */
 static size_t slice_blocks(const ls_partition *partition, const ls_param *param, int i) {
     size_t rows =
         ls_param_slice_row(param, partition->model->S, i + 1) - ls_param_slice_row(param, partition->model->S, i);
@@ -289,12 +300,14 @@ static ls_status hash_param(ls_partition *partition, const ls_param *param, ls_p
     return LS_OK;
 }
 
+/* Returns the number of blocks of all slices of a parameter. */
 static size_t param_blocks(const ls_partition *partition, const ls_param *param) {
     size_t blocks = 0;
     for (int i = 0; i < ls_param_slices(param, partition->model->S); i++) blocks += slice_blocks(partition, param, i);
     return blocks;
 }
 
+/* Computes the hash of these parameters' tensors, and writes it as text. Collective. */
 static ls_status hash_params(ls_partition *partition, const ls_param *const *params, int count,
                              ls_partition_tensor which, char text[33]) {
     ls_status status = LS_OK;

@@ -57,6 +57,7 @@ typedef struct course {
 
 /* ---- order and limits -------------------------------------------------------------------------------------------- */
 
+/* Returns the action of this kind for unit number `unit` of a stage, in the order of units; slots are not set. */
 static ls_action unit_action(const ls_schedule *s, ls_action_kind kind, int unit) {
     int most = s->kind == LS_SCHEDULE_NAIVE ? 1 : s->stages;
     int group_units = most * s->chunks;
@@ -67,6 +68,7 @@ static ls_action unit_action(const ls_schedule *s, ls_action_kind kind, int unit
     return (ls_action){.kind = kind, .chunk = chunk, .micro = first + at % size, .slot = -1, .kept = -1};
 }
 
+/* Sets the two limits of each stage, which define the kind of schedule. */
 static void set_limits(course *c) {
     const ls_schedule *s = c->s;
     for (int i = 0; i < s->stages; i++) {
@@ -89,6 +91,8 @@ static void set_limits(course *c) {
 
 /* ---- choosing ---------------------------------------------------------------------------------------------------- */
 
+/* Returns whether stage i can run this backward action: its own forward, and the input gradient of the chunk after, are
+ * done. */
 static bool backward_ready(const course *c, int i, const ls_action *a) {
     const ls_schedule *s = c->s;
     int g = a->chunk * s->stages + i;
@@ -96,11 +100,13 @@ static bool backward_ready(const course *c, int i, const ls_action *a) {
     return g == s->stages * s->chunks - 1 || c->backward_done[g + 1] > a->micro;
 }
 
+/* Returns whether the output of the chunk before is done. */
 static bool forward_ready(const course *c, int i, const ls_action *a) {
     int g = a->chunk * c->s->stages + i;
     return g == 0 || c->forward_done[g - 1] > a->micro;
 }
 
+/* Chooses the next action of stage i; false: none can run now. */
 static bool choose(const course *c, int i, ls_action *out) {
     const stage_course *stage = &c->stage[i];
     bool below_limits =
@@ -123,12 +129,14 @@ static bool choose(const course *c, int i, ls_action *out) {
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
+/* Marks a stage to be looked at in this tick. */
 static void wake(course *c, int i) {
     if (c->stage[i].woken) return;
     c->stage[i].woken = true;
     c->awake[c->awake_count++] = i;
 }
 
+/* Starts the next action of stage i, if it is free and one can run, and appends it to the stage's list. */
 static void begin(course *c, int i, int tick) {
     static const int ticks[LS_ACTION_KINDS] = {1, 2, 1, 1};
     stage_course *stage = &c->stage[i];
@@ -141,6 +149,7 @@ static void begin(course *c, int i, int tick) {
     c->due[end][c->due_count[end]++] = i;
 }
 
+/* Ends the action of stage i that was started last, and wakes the stages that may wait for it. */
 static void end(course *c, int i) {
     stage_course *stage = &c->stage[i];
     int stages = c->s->stages;
@@ -161,6 +170,7 @@ static void end(course *c, int i) {
     }
 }
 
+/* Runs the pipeline tick by tick until no action is left. */
 static void run(course *c) {
     for (int i = 0; i < c->s->stages; i++) wake(c, i);
     for (int tick = 0, idle = 0; idle <= LONGEST; tick = (tick + 1) % (LONGEST + 1)) {
@@ -172,6 +182,7 @@ static void run(course *c) {
     }
 }
 
+/* Returns whether all units of all stages have been run. */
 static bool is_complete(const course *c) {
     for (int i = 0; i < c->s->stages; i++) {
         const stage_course *stage = &c->stage[i];

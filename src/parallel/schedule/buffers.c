@@ -1,5 +1,5 @@
-/* buffers.c: how many buffers each stage needs for what it sends, so that no stage ever waits for a buffer in
- * a circle.
+/* buffers.c: computes how many buffers each pipeline stage needs for what it sends, so that stages never deadlock
+ * waiting for buffers.
  *
  * A stage uses its buffers in turn, one ring for each direction. A buffer is free again when the receiver has begun the
  * action that takes it in; one in which the first chunk goes backward is free at the end of that action. With few
@@ -19,9 +19,12 @@ typedef struct walk {
     ls_region memory;
 } walk;
 
+/* Returns the number of chunks of the whole model. */
 static int all_chunks(const walk *w) { return w->schedule->stages * w->schedule->chunks; }
+/* Returns one more than the sends of a stage in a direction: they are counted from 1. */
 static size_t sends_of_a_stage(const walk *w) { return (size_t)w->schedule->chunks * (size_t)w->schedule->micros + 1; }
 
+/* Allocates a walk at the beginning of all lists; false: out of memory. */
 static bool begin_walk(walk *w) {
     size_t stages = (size_t)w->schedule->stages, units = (size_t)all_chunks(w) * (size_t)w->schedule->micros;
     w->next = ls_region_take(&w->memory, stages, sizeof *w->next);
@@ -33,23 +36,25 @@ static bool begin_walk(walk *w) {
     return !w->memory.is_short;
 }
 
-/* Chunk `from` gave the micro-batch to the one that begins now; false when it has not yet. */
+/* Returns whether chunk `from` has sent this micro-batch. */
 static bool is_there(const walk *w, int direction, int from, int micro) {
     return w->number[direction][from * w->schedule->micros + micro] > 0;
 }
 
+/* Marks the message as received, so that its buffer is free again. */
 static void take(walk *w, int direction, int from, int micro) {
     size_t stage = (size_t)(from % w->schedule->stages);
     int number = w->number[direction][from * w->schedule->micros + micro];
     w->taken[direction][stage * sends_of_a_stage(w) + (size_t)number] = true;
 }
 
+/* Returns whether the stage's next buffer in this direction is free. */
 static bool has_buffer(const walk *w, int direction, int stage) {
     int before = w->sent[direction][stage] + 1 - w->buffers; /* the send that used the same buffer */
     return before < 1 || w->taken[direction][(size_t)stage * sends_of_a_stage(w) + (size_t)before];
 }
 
-/* Takes the stage's next action if it can begin. */
+/* Takes the stage's next action if it can begin; false: it waits, or there is none. */
 static bool advance(walk *w, int stage) {
     const ls_schedule *s = w->schedule;
     if (w->next[stage] == s->count[stage]) return false;
@@ -72,6 +77,7 @@ static bool advance(walk *w, int stage) {
     return true;
 }
 
+/* Advances all stages as far as possible; false: they deadlock. */
 static bool reaches_the_end(walk *w) {
     for (bool moved = true; moved;) {
         moved = false;

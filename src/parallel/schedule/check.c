@@ -19,6 +19,7 @@ typedef struct chunk_state {
     int *in_slot, *in_kept;
 } chunk_state;
 
+/* Returns LS_ERR_FAILED with the stage, the action and the reason. */
 static ls_status refuse(const ls_schedule *s, int stage, int index, const char *reason) {
     const ls_action *a = &s->actions[stage][index];
     bool known = (int)a->kind >= 0 && a->kind < LS_ACTION_KINDS;
@@ -28,10 +29,12 @@ static ls_status refuse(const ls_schedule *s, int stage, int index, const char *
                    a->kept, reason);
 }
 
+/* Returns whether slot `at` exists and holds this micro-batch, or FREE. */
 static bool holds(const int *slots, int count, int at, int content) {
     return at >= 0 && at < count && slots[at] == content;
 }
 
+/* Applies a forward action to its chunk's state. Returns NULL, or the rule that the action breaks. */
 static const char *take_forward(chunk_state *c, const ls_action *a) {
     if (a->micro != c->forward) return "it is not the next forward micro-batch of its chunk";
     if (!holds(c->in_slot, c->slots, a->slot, FREE)) return "its slot is occupied or does not exist";
@@ -41,6 +44,7 @@ static const char *take_forward(chunk_state *c, const ls_action *a) {
     return NULL;
 }
 
+/* Applies a backward action, in one phase or of the input alone. Returns NULL, or the rule that it breaks. */
 static const char *take_backward(chunk_state *c, const ls_action *a) {
     if (a->micro != c->backward) return "it is not the next backward micro-batch of its chunk";
     if (a->micro >= c->forward) return "its forward pass has not run yet";
@@ -58,6 +62,7 @@ static const char *take_backward(chunk_state *c, const ls_action *a) {
     return NULL;
 }
 
+/* Applies a backward action of the weights alone. Returns NULL, or the rule that it breaks. */
 static const char *take_weights(chunk_state *c, const ls_action *a) {
     if (a->micro != c->weights) return "it is not the next weight-gradient micro-batch of its chunk";
     if (a->micro >= c->backward) return "its backward pass has not run yet";
@@ -69,6 +74,7 @@ static const char *take_weights(chunk_state *c, const ls_action *a) {
     return NULL;
 }
 
+/* Checks the numbers of an action and applies it; NULL: it is legal. */
 static const char *take(const ls_schedule *s, chunk_state *chunks, const ls_action *a) {
     if ((int)a->kind < 0 || a->kind >= LS_ACTION_KINDS) return "unknown kind of action";
     if (a->chunk < 0 || a->chunk >= s->chunks) return "the stage has no such chunk";
@@ -78,6 +84,7 @@ static const char *take(const ls_schedule *s, chunk_state *chunks, const ls_acti
     return a->kind == LS_ACTION_BACKWARD_WEIGHTS ? take_weights(c, a) : take_backward(c, a);
 }
 
+/* Applies all actions of a stage, and checks that each chunk has run all micro-batches. */
 static ls_status walk_list(const ls_schedule *s, int stage, chunk_state *chunks) {
     for (int i = 0; i < s->count[stage]; i++) {
         const char *reason = take(s, chunks, &s->actions[stage][i]);
@@ -94,6 +101,7 @@ static ls_status walk_list(const ls_schedule *s, int stage, chunk_state *chunks)
     return LS_OK;
 }
 
+/* Checks the list of one stage by itself. */
 static ls_status check_list(const ls_schedule *s, int stage) {
     size_t chunk_count = (size_t)s->chunks, slots = 0;
     for (int k = 0; k < s->chunks; k++)
@@ -133,12 +141,14 @@ typedef struct replay {
     bool *is_awake;
 } replay;
 
+/* Marks a stage to be advanced. */
 static void wake(replay *r, int stage) {
     if (r->is_awake[stage]) return;
     r->is_awake[stage] = true;
     r->awake[r->awake_count++] = stage;
 }
 
+/* Returns whether the result of another stage that the action needs is there. */
 static bool is_ready(const replay *r, int stage, const ls_action *a) {
     const ls_schedule *s = r->s;
     int g = a->chunk * s->stages + stage;
@@ -147,6 +157,7 @@ static bool is_ready(const replay *r, int stage, const ls_action *a) {
     return g == s->stages * s->chunks - 1 || r->backward_done[g + 1] > a->micro;
 }
 
+/* Runs the stage's actions until one waits for another stage, and wakes the neighbours if any ran. */
 static void advance(replay *r, int stage, ls_schedule_visit *visit, void *context) {
     const ls_schedule *s = r->s;
     int before = r->at[stage];
@@ -165,6 +176,7 @@ static void advance(replay *r, int stage, ls_schedule_visit *visit, void *contex
     wake(r, (stage + s->stages - 1) % s->stages);
 }
 
+/* Advances all stages to the end of their lists; LS_ERR_FAILED: they deadlock. */
 static ls_status replay_all(replay *r, ls_schedule_visit *visit, void *context) {
     const ls_schedule *s = r->s;
     for (int stage = s->stages - 1; stage >= 0; stage--) wake(r, stage);
@@ -202,6 +214,7 @@ out:
 
 /* ---- everything -------------------------------------------------------------------------------------------------- */
 
+/* Checks that sizes and lists are within limits, so that the other checks can index with them. */
 static ls_status check_sizes(const ls_schedule *s) {
     if (s->stages < 1 || s->chunks < 1 || s->micros < 1 || s->stages > LS_SCHEDULE_UNITS_MAX / s->chunks ||
         s->micros > LS_SCHEDULE_UNITS_MAX / (s->stages * s->chunks) || !s->count || !s->actions || !s->slots ||

@@ -1,4 +1,5 @@
-/* predict.c: costs of actions from costs of blocks, and memory outside the arena. */
+/* predict.c: predicts the pipeline timeline of a layout from the FLOPs of blocks, and the memory of a worker outside
+ * its arena (the block of device memory with its tensors). */
 #include "parallel/schedule/predict.h"
 
 #include <stdlib.h>
@@ -8,12 +9,13 @@
 
 /* ---- durations --------------------------------------------------------------------------------------------------- */
 
+/* Returns the FLOPs of a block's forward pass. */
 static double block_flops(const ls_layout_task *task, int b, size_t sequences) {
     ls_block_cost cost = ls_model_block_cost(task->model, &task->policy, b, sequences, task->T);
     return cost.product_flops + cost.attention_flops;
 }
 
-/* Of a block's forward pass: what is done again before its backward pass. */
+/* Returns the FLOPs of a layer's forward pass that are recomputed before its backward pass. */
 static double again_flops(const ls_layout_task *task, const ls_layout *layout, int b, size_t sequences) {
     const ls_shape *shape = &task->model->shape;
     double rows = (double)sequences * (double)task->T;
@@ -26,7 +28,8 @@ static double again_flops(const ls_layout_task *task, const ls_layout *layout, i
     }
 }
 
-/* By chunk of all: seconds[kind] has pp·virtual stages entries, [stage][chunk]. */
+/* Fills the costs of chunk `number` of the model, in FLOPs: seconds[kind] has pp·virtual stages entries,
+ * [stage][chunk]. The embedding costs nothing. */
 static void fill_chunk(const ls_layout_task *task, const ls_layout *layout, int number, size_t sequences,
                        double *seconds[LS_ACTION_KINDS]) {
     int at = number % layout->pp * layout->virtual_stages + number / layout->pp, last = task->model->nblocks - 1;
@@ -43,6 +46,7 @@ static void fill_chunk(const ls_layout_task *task, const ls_layout *layout, int 
     seconds[LS_ACTION_BACKWARD_WEIGHTS][at] = forward + again;
 }
 
+/* Simulates the schedule with the costs of the model's chunks; smaller micro-batches take proportionally less. */
 static ls_status simulate(const ls_layout_task *task, const ls_layout *layout, const ls_micro_list *micros,
                           const ls_schedule *schedule, ls_simulation *out) {
     size_t chunks = (size_t)ls_layout_chunks(layout), count = (size_t)micros->count;
@@ -76,12 +80,14 @@ ls_status ls_predict_schedule(const ls_layout_task *task, const ls_layout *wante
 
 /* ---- outside the arena ------------------------------------------------------------------------------------------- */
 
+/* The most scratch that a matmul of the model needs, as far as they were added. */
 typedef struct matmuls {
     const ls_gemm_kernels *kernels;
     ls_policy policy;
     size_t most;
 } matmuls;
 
+/* Counts the scratch for packed operands of one matmul. */
 static void add_matmul(matmuls *p, ls_gemm_form form, size_t m, size_t n, size_t k, int slices) {
     ls_gemm call = {.form = form, .dtype = p->policy.act, .unit = p->policy.unit, .m = m, .n = n, .k = k};
     call.slices = slices;
@@ -89,13 +95,14 @@ static void add_matmul(matmuls *p, ls_gemm_form form, size_t m, size_t n, size_t
     if (bytes > p->most) p->most = bytes;
 }
 
-/* A weight whose rows × C this worker has: forward, the gradient of its input, its own. */
+/* Counts the matmuls of a weight whose rows × C this worker has: forward, the gradient of its input, its own. */
 static void add_weight(matmuls *p, size_t tokens, size_t rows, size_t C, int slices, int groups) {
     add_matmul(p, LS_GEMM_NT, tokens, rows, C, 1);
     add_matmul(p, LS_GEMM_NN, tokens, C, rows, slices);
     add_matmul(p, LS_GEMM_TN, rows, C, tokens, groups);
 }
 
+/* Returns the bytes of packed operands that the largest matmul of this worker needs. */
 static size_t packed_bytes(const ls_layout_task *task, const ls_layout *layout, ls_place_in_layout place, size_t micro,
                            const ls_gemm_kernels *kernels) {
     const ls_model *model = task->model;

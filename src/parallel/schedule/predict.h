@@ -1,5 +1,5 @@
 /* predict.h: predicts, from shapes alone, the pipeline timeline of a layout and the memory of a worker beside its
- * arena.
+ * arena (the one block of device memory that holds its tensors).
  *
  * Durations are numbers of floating-point operations, so only their ratios are meaningful: backward is twice forward,
  * half of it for the input and half for the weights; recomputation adds one forward; the head does all its work in
@@ -11,7 +11,8 @@
 #include "parallel/schedule/simulate.h"
 #include "parallel/partition/partition.h"
 
-/* Makes the schedule of replica dp_row and simulates it. After a failure there is nothing to free. */
+/* Makes the schedule of replica dp_row and simulates it; the caller frees both. `seconds` in the result are FLOPs.
+ * After a failure there is nothing to free. */
 ls_status ls_predict_schedule(const ls_layout_task *task, const ls_layout *layout, int dp_row, ls_schedule *schedule,
                               ls_simulation *simulation);
 

@@ -1,5 +1,6 @@
-/* schedule.c: making and freeing schedules, and giving their actions slots. In which order actions come: see
- * order.c. */
+/* schedule.c: makes and frees schedules, and gives their actions slots. action_order.c decides the order of the
+ * actions.
+ */
 #include "parallel/schedule/schedule.h"
 
 #include <assert.h>
@@ -19,6 +20,7 @@ const char *ls_action_kind_name(ls_action_kind kind) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
+/* Returns LS_ERR_INPUT if a number is below 1, or there are too many actions. */
 static ls_status check_sizes(int stages, int chunks, int micros) {
     if (stages < 1 || chunks < 1 || micros < 1)
         return ls_fail(LS_ERR_INPUT,
@@ -32,6 +34,7 @@ static ls_status check_sizes(int stages, int chunks, int micros) {
     return LS_OK;
 }
 
+/* Allocates the lists, for `actions_each` actions per micro-batch and chunk. */
 static ls_status allocate(ls_schedule *s, int actions_each) {
     size_t stages = (size_t)s->stages, chunks = (size_t)s->chunks;
     size_t actions = chunks * (size_t)s->micros * (size_t)actions_each;
@@ -61,6 +64,7 @@ typedef struct slot_set {
     int most;
 } slot_set;
 
+/* Gives a micro-batch the lowest free slot, and returns it. */
 static int slot_take(slot_set *set, int micro) {
     int slot = set->lowest;
     while (set->taken[slot]) slot++;
@@ -71,6 +75,7 @@ static int slot_take(slot_set *set, int micro) {
     return slot;
 }
 
+/* Frees the slot of a micro-batch, and returns it. */
 static int slot_give(slot_set *set, int micro) {
     int slot = set->of[micro];
     set->taken[slot] = false;
@@ -78,6 +83,7 @@ static int slot_give(slot_set *set, int micro) {
     return slot;
 }
 
+/* Sets the slots that an action uses: forward takes one, the last action that reads the activations frees it. */
 static void assign_action(ls_action *a, slot_set *slots, slot_set *kept) {
     a->kept = -1;
     switch (a->kind) {
@@ -91,6 +97,7 @@ static void assign_action(ls_action *a, slot_set *slots, slot_set *kept) {
     }
 }
 
+/* Sets the slots of all actions, chunk by chunk, and how many each chunk needs. */
 static ls_status assign_slots(ls_schedule *s) {
     size_t micros = (size_t)s->micros;
     int *of = malloc(2 * micros * sizeof *of);

@@ -1,6 +1,6 @@
-/* simulate.c: runs the lists of a schedule in thought. An action starts when its stage has ended the one before and
- * what it begins with is there: when the neighbour that makes it ended, and the time of a send later if that is another
- * stage. */
+/* simulate.c: computes when each action of a schedule would run. An action starts when its stage has ended the one
+ * before and its input is there: when the neighbour that makes it has ended, and the time of a send later if that is
+ * another stage. */
 #include "parallel/schedule/simulate.h"
 
 #include <math.h>
@@ -19,6 +19,7 @@ typedef struct clockwork {
 
 static bool is_duration(double x) { return isfinite(x) && x >= 0; }
 
+/* Returns LS_ERR_INPUT if a time is negative or not finite, or missing for a kind that the schedule has. */
 static ls_status check_costs(const ls_schedule *s, const ls_simulate_costs *costs) {
     if (!is_duration(costs->send_seconds))
         return ls_fail(LS_ERR_INPUT, "send time is %g s; it must be 0 or more", costs->send_seconds);
@@ -44,6 +45,7 @@ static ls_status check_costs(const ls_schedule *s, const ls_simulate_costs *cost
     return LS_OK;
 }
 
+/* Adds `count` slots of bytes[i] each to *sum; LS_ERR_INPUT on overflow. `bytes` NULL: adds nothing. */
 static ls_status add_bytes(size_t *sum, int count, const size_t *bytes, int i) {
     size_t all;
     if (!bytes) return LS_OK;
@@ -52,6 +54,7 @@ static ls_status add_bytes(size_t *sum, int count, const size_t *bytes, int i) {
     return LS_OK;
 }
 
+/* Computes the peak memory of each stage: all its slots. */
 static ls_status sum_bytes(const ls_schedule *s, const ls_simulate_costs *costs, ls_simulation *out) {
     for (int i = 0; i < s->stages * s->chunks; i++) {
         size_t *sum = &out->peak_bytes[i / s->chunks];
@@ -63,12 +66,13 @@ static ls_status sum_bytes(const ls_schedule *s, const ls_simulate_costs *costs,
 
 /* ---- time -------------------------------------------------------------------------------------------------------- */
 
-/* Between a stage and the one behind it, which is the first for the last. */
+/* Returns the time of a send between a stage and the next one, which for the last stage is the first. */
 static double send_of(const clockwork *w, int stage) {
     if (w->s->stages < 2) return 0;
     return w->costs->border_seconds ? w->costs->border_seconds[stage] : w->costs->send_seconds;
 }
 
+/* Computes start and end of an action; called for each, after those that it waits for. */
 static void time_action(void *context, int stage, int index) {
     clockwork *w = context;
     const ls_schedule *s = w->s;
@@ -93,6 +97,7 @@ static void time_action(void *context, int stage, int index) {
     if (end > w->out->seconds) w->out->seconds = end;
 }
 
+/* Computes the times of all actions. */
 static ls_status run(const ls_schedule *s, const ls_simulate_costs *costs, ls_simulation *out) {
     size_t stages = (size_t)s->stages, units = stages * (size_t)s->chunks * (size_t)s->micros;
     double *numbers = calloc(stages + 2 * units, sizeof *numbers);
@@ -107,6 +112,7 @@ static ls_status run(const ls_schedule *s, const ls_simulate_costs *costs, ls_si
 
 /* ---- result ------------------------------------------------------------------------------------------------------ */
 
+/* Allocates the result; the caller frees it, also after an error. */
 static ls_status allocate(const ls_schedule *s, ls_simulation *out) {
     size_t stages = (size_t)s->stages;
     *out = (ls_simulation){.stages = s->stages};

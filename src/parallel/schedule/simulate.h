@@ -17,13 +17,13 @@ typedef struct ls_simulate_costs {
 } ls_simulate_costs;
 
 typedef struct ls_simulated_action {
-    double start, end;
+    double start, end; /* seconds from the start of the step */
 } ls_simulated_action;
 
 typedef struct ls_simulation {
     int stages;
     double seconds;                /* until the last action ends */
-    double *busy;                  /* by stage */
+    double *busy;                  /* by stage: seconds in which it computes */
     size_t *peak_bytes;            /* by stage: of all its slots */
     ls_simulated_action **actions; /* by stage, parallel to the list */
     ls_region memory;
@@ -32,8 +32,9 @@ typedef struct ls_simulation {
 /* Simulates a schedule. Fails with LS_ERR_FAILED for lists that deadlock, and with LS_ERR_INPUT for costs that are
  * negative or not finite. After a failure there is nothing to free. */
 ls_status ls_simulate(const ls_schedule *schedule, const ls_simulate_costs *costs, ls_simulation *out);
+/* Frees the results; NULL and a zeroed simulation do nothing. */
 void ls_simulation_free(ls_simulation *simulation);
-/* Returns the fraction of the time in which stage s is idle. */
+/* Returns the fraction of the time, 0 … 1, in which stage s is idle: the pipeline bubble. */
 double ls_simulation_bubble(const ls_simulation *simulation, int s);
 
 #endif

@@ -1,5 +1,6 @@
-/* traffic.c: a step's traffic in the TP group, in the DP group, along the pipeline and among all workers. Formulas are
- * sums over the actions of the stage's list; the letters are those of docs/reference/memory-and-traffic.md. */
+/* traffic.c: predicts a step's traffic (calls and bytes of one worker) in the TP group, in the DP group, along
+ * the pipeline and among all workers. Formulas are sums over the actions of the stage's list; the letters are those of
+ * docs/reference/memory-and-traffic.md. */
 #include "parallel/traffic/traffic.h"
 
 #include <stdlib.h>
@@ -23,21 +24,23 @@ typedef struct traffic_job {
     ls_step_traffic *out;
 } traffic_job;
 
+/* Adds calls and bytes to the result, for one communicator and kind. */
 static void count(const traffic_job *job, int axis, ls_traffic_kind kind, uint64_t calls, uint64_t bytes) {
     job->out->of[axis][kind].calls += calls;
     job->out->of[axis][kind].bytes += bytes;
 }
 
-/* Bytes of `calls` all-reduces of `elems` elements on member r of W. In all of them together it hands over parts of
- * `part_bytes` for an element, and the sums have `width`. */
+/* Returns the bytes of `calls` all-reduces of `elems` elements on member r of W. In all of them together it sends parts
+ * of `part_bytes` for an element, and the sums have `width`. */
 static uint64_t all_reduce_bytes(uint64_t calls, uint64_t part_bytes, size_t elems, int W, int r, size_t width) {
     uint64_t own = ls_slice_begin(elems, W, r + 1) - ls_slice_begin(elems, W, r);
     return part_bytes * (elems - own) + calls * (uint64_t)(W - 1) * own * width;
 }
 
-/* Of chunk c of this stage: its number among all chunks. */
+/* Returns the number among all chunks of chunk c of this stage. */
 static int chunk_of(const traffic_job *job, int c) { return c * job->layout.pp + job->place.pp; }
 
+/* Returns what blocks do in an action of this kind. */
 static ls_block_pass pass_of(ls_action_kind kind) {
     switch (kind) {
     case LS_ACTION_FORWARD: return LS_FORWARD;
@@ -47,24 +50,26 @@ static ls_block_pass pass_of(ls_action_kind kind) {
     }
 }
 
-/* Classes of saved tensors that are recomputed in front of a backward pass. */
+/* Returns the classes of saved tensors (LS_SAVE_…) that are recomputed before a backward pass; 0 for forward. */
 static unsigned recomputed(const traffic_job *job, ls_action_kind kind) {
     if (kind == LS_ACTION_FORWARD) return 0;
     return LS_SAVE_ALL & ~ls_layout_kept_parts(&job->layout);
 }
 
-/* What block b sends in this action. */
+/* Returns what block b sends over the TP group, and along dp for batch norm, in this action. */
 static ls_block_traffic traffic_of(const traffic_job *job, const ls_action *action, int b) {
     const ls_block *block = &job->task->model->blocks[b];
     if (!block->kind->traffic) return (ls_block_traffic){0};
     return block->kind->traffic(block, pass_of(action->kind), recomputed(job, action->kind));
 }
 
-/* Crossings of the TP group by the blocks of an action's chunk: those of this kind of tensor alone. */
+/* How often the blocks of an action's chunk sum over the TP group (joins), gather over it, and compute a loss over
+ * it. */
 typedef struct crossings {
     int joins, gathers, losses;
 } crossings;
 
+/* Returns the crossings of the blocks that carry the residual stream, or of the others, which may have 16-bit types. */
 static crossings chunk_crossings(const traffic_job *job, const ls_action *action, bool carries_stream) {
     int number = chunk_of(job, action->chunk);
     crossings sum = {0, 0, 0};
@@ -80,7 +85,7 @@ static crossings chunk_crossings(const traffic_job *job, const ls_action *action
 
 /* ---- tp ---------------------------------------------------------------------------------------------------------- */
 
-/* A sum whose result is rounded: each worker adds some of the rows up, and gives them to the others. */
+/* Counts sums whose result is rounded: each worker adds up some of the rows, and sends them to the others. */
 static void count_rounded_joins(const traffic_job *job, uint64_t joins, size_t rows, size_t width) {
     int tp = job->layout.tp, t = job->place.tp;
     uint64_t C = job->task->model->shape.C;
@@ -89,7 +94,8 @@ static void count_rounded_joins(const traffic_job *job, uint64_t joins, size_t r
     count(job, LS_AXIS_TP, LS_TRAFFIC_ALL_GATHER, joins, joins * (uint64_t)(tp - 1) * own * width);
 }
 
-/* Sequences of all stream crossings go one by one with sequence parallelism, and together without. */
+/* Counts the sums and gathers of activations. Sequences of all stream crossings go one by one with sequence
+ * parallelism, and together without. */
 static void count_crossings(const traffic_job *job, crossings cross, size_t sequences, ls_dtype dtype) {
     const ls_layout *layout = &job->layout;
     int tp = layout->tp, t = job->place.tp;
@@ -111,14 +117,16 @@ static void count_crossings(const traffic_job *job, crossings cross, size_t sequ
           gathers * sequences * (uint64_t)(tp - 1) * own * ls_dtype_bytes(dtype));
 }
 
-/* Maximum and target's logit of every row, then the sums of this worker's slices of the vocabulary. */
+/* Counts the gathers of a loss: maximum and target's logit of every row, then the sums of this worker's slices of the
+ * vocabulary. */
 static void count_loss(const traffic_job *job, size_t sequences) {
     uint64_t rows = sequences * job->task->T, slices = (uint64_t)(job->task->model->S / job->layout.tp);
     count(job, LS_AXIS_TP, LS_TRAFFIC_ALL_GATHER, 2,
           (uint64_t)(job->layout.tp - 1) * (2 + slices) * rows * sizeof(float));
 }
 
-/* Once a step, for each parameter whose gradient the TP group computes by rows: this worker's rows go to the others. */
+/* Counts, once a step, the gathers of gradients that the TP group computes by rows: this worker's rows go to the
+ * others. */
 static void count_rows(const traffic_job *job, int chunk) {
     const ls_model *model = job->task->model;
     uint64_t others = (uint64_t)(job->layout.tp - 1);
@@ -133,6 +141,7 @@ static void count_rows(const traffic_job *job, int chunk) {
         }
 }
 
+/* Counts all traffic in the TP group. */
 static void count_tp(const traffic_job *job) {
     const ls_schedule *schedule = &job->schedule;
     int stage = job->place.pp;
@@ -166,8 +175,8 @@ typedef struct buffer_set {
     int held[2]; /* a block; −1: empty */
 } buffer_set;
 
-/* Block `b` is wanted while `in_use` must stay. Gathers it where it is in no buffer, in the place of what was gathered
- * earliest. */
+/* Requests the weights of block `b`, while those of `in_use` must stay. Gathers them if they are in no buffer, in place
+ * of those that were gathered earliest. */
 static void want(buffer_set *buffers, int b, int in_use, int *gathers) {
     for (int i = 0; i < buffers->count; i++)
         if (buffers->held[i] == b) return;
@@ -178,13 +187,14 @@ static void want(buffer_set *buffers, int b, int in_use, int *gathers) {
     gathers[b]++;
 }
 
-/* The table of the vocabulary that block b reads; NULL: it reads none. */
+/* Returns the table of the vocabulary that block b reads; NULL: it reads none. */
 static const ls_param *table_of(const traffic_job *job, int b) { return ls_block_table(&job->task->model->blocks[b]); }
 
+/* Returns whether embedding and head are on one stage and use the same table. */
 static bool table_is_shared(const traffic_job *job) { return job->task->model->shape.tied && job->layout.pp == 1; }
 
-/* gathers[b]: how often the weights of block b are gathered in a step; those of a shared table are counted at block 0.
- */
+/* Counts in gathers[b] how often the weights of block b are gathered in a step with zero 3; those of a shared table are
+ * counted at block 0. */
 static void gathers_of_blocks(const traffic_job *job, int *gathers) {
     const ls_schedule *schedule = &job->schedule;
     int stage = job->place.pp, last = job->task->model->nblocks - 1;
@@ -209,6 +219,7 @@ typedef struct reductions {
     uint64_t part_bytes; /* of an element, over all parts: those that are one group may be 16-bit */
 } reductions;
 
+/* Returns how many reductions each bucket has in a step, and what this worker sends in them. */
 static reductions reductions_of(const traffic_job *job) {
     const ls_layout *layout = &job->layout;
     ls_tree_node cover[LS_TREE_COVER_MAX];
@@ -236,13 +247,14 @@ typedef struct bucket_list {
     ls_param param[LS_BUCKET_PARAMS_MAX];
 } bucket_list;
 
+/* Adds a copy of the parameter, reduced to this worker's slices. */
 static void add_param(const traffic_job *job, bucket_list *list, const ls_param *param) {
     int slices = job->task->model->S / job->layout.tp, i = list->bucket.nparams++;
     list->param[i] = *param;
     ls_param_take_slices(&list->param[i], job->task->model->S, slices * job->place.tp, slices);
 }
 
-/* The bucket of the block's parameters of one kind. */
+/* Returns the bucket of the block's parameters of one kind, not yet divided. */
 static bucket_list list_of(const traffic_job *job, int b, ls_bucket_kind kind, ls_param_kind which) {
     const ls_block *block = &job->task->model->blocks[b];
     bucket_list list = {.bucket = {.kind = kind, .block = b}};
@@ -251,13 +263,15 @@ static bucket_list list_of(const traffic_job *job, int b, ls_bucket_kind kind, l
     return list;
 }
 
+/* Divides the bucket into shards; the caller frees bucket.shard. */
 static ls_status divide(const traffic_job *job, bucket_list *list) {
     bool sharded = job->layout.zero >= 1 && list->bucket.kind != LS_BUCKET_VECTORS;
     for (int i = 0; i < list->bucket.nparams; i++) list->bucket.param[i] = &list->param[i];
     return ls_bucket_divide(&list->bucket, job->task->model->S, job->layout.dp, job->place.dp, sharded);
 }
 
-/* Adds the traffic of a bucket whose weights are gathered so many times. */
+/* Counts the reductions of a bucket, and `gathers` gathers of its weights if it is sharded; nothing for an empty
+ * one. */
 static ls_status count_bucket(const traffic_job *job, bucket_list *list, reductions times, int gathers) {
     const ls_bucket *bucket = &list->bucket;
     int dp = job->layout.dp, d = job->place.dp;
@@ -277,13 +291,14 @@ static ls_status count_bucket(const traffic_job *job, bucket_list *list, reducti
     return LS_OK;
 }
 
+/* Counts the bucket of the table that block b reads. */
 static ls_status count_table(const traffic_job *job, int b, reductions times, int gathers) {
     bucket_list table = {.bucket = {.kind = LS_BUCKET_TABLE, .block = b}};
     add_param(job, &table, table_of(job, b));
     return count_bucket(job, &table, times, gathers);
 }
 
-/* A shared table has two uses with gradients of their own, and one weight. */
+/* Counts all buckets of a block. A shared table has two uses with gradients of their own, and one weight. */
 static ls_status count_block(const traffic_job *job, int b, reductions times, const int *gathers) {
     int last = job->task->model->nblocks - 1;
     bool zero3 = job->layout.zero == 3;
@@ -301,7 +316,8 @@ static ls_status count_block(const traffic_job *job, int b, reductions times, co
     return count_bucket(job, &vectors, times, 0);
 }
 
-/* Batch norm over the whole batch: statistics of this row's groups go to the other rows. */
+/* Counts the gathers of batch norm over the whole batch: statistics of this replica's groups go to the other
+ * replicas. */
 static void count_norms(const traffic_job *job) {
     const ls_schedule *schedule = &job->schedule;
     const ls_layout *layout = &job->layout;
@@ -318,6 +334,7 @@ static void count_norms(const traffic_job *job) {
     }
 }
 
+/* Counts all traffic in the DP group. */
 static ls_status count_dp(const traffic_job *job) {
     const ls_layout *layout = &job->layout;
     ls_status status = LS_OK;
@@ -337,6 +354,7 @@ out:
     return status;
 }
 
+/* Returns in *elems the elements of the tied table that this worker updates. */
 static ls_status tied_elems(const traffic_job *job, size_t *elems) {
     bucket_list table = {.bucket = {.kind = LS_BUCKET_TABLE}};
     add_param(job, &table, ls_model_tokens(job->task->model));
@@ -348,6 +366,7 @@ static ls_status tied_elems(const traffic_job *job, size_t *elems) {
 
 /* ---- pp ---------------------------------------------------------------------------------------------------------- */
 
+/* Counts the messages about a table that embedding and head share while they are on different stages. */
 static ls_status count_tied(const traffic_job *job) {
     size_t elems;
     int stage = job->place.pp;
@@ -360,11 +379,13 @@ static ls_status count_tied(const traffic_job *job) {
     return LS_OK;
 }
 
+/* Returns the width of the stream before a chunk. */
 static size_t seam_columns(const traffic_job *job, size_t chunk) {
     return job->task->model->blocks[job->layout.chunk_first[chunk]].in;
 }
 
-/* The stream goes through every seam between chunks forward and its gradient backward, for each micro-batch. */
+/* Counts the messages between stages: the stream goes through every boundary between chunks forward and its gradient
+ * backward, for each micro-batch. */
 static ls_status count_pp(const traffic_job *job) {
     const ls_layout *layout = &job->layout;
     size_t T = job->task->T, chunks = (size_t)ls_layout_chunks(layout);
@@ -387,10 +408,12 @@ static ls_status count_pp(const traffic_job *job) {
 
 /* ---- all --------------------------------------------------------------------------------------------------------- */
 
+/* Counts one all-gather of a hash for each member. */
 static void count_hash(const traffic_job *job, int axis, int members) {
     count(job, axis, LS_TRAFFIC_ALL_GATHER, 1, (uint64_t)(members - 1) * sizeof(ls_hash128));
 }
 
+/* Counts the all-reduces of all workers that end a step, and those of a replica check. */
 static void count_world(const traffic_job *job) {
     const ls_layout *layout = &job->layout;
     int W = ls_layout_workers(layout);

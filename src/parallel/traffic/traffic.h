@@ -16,7 +16,7 @@ enum { LS_TRAFFIC_WORLD = LS_AXIS_COUNT, LS_TRAFFIC_AXES };
 enum { LS_TRAFFIC_TIME_NUMBERS = 3 };
 
 typedef struct ls_step_traffic {
-    ls_traffic of[LS_TRAFFIC_AXES][LS_TRAFFIC_KINDS];
+    ls_traffic of[LS_TRAFFIC_AXES][LS_TRAFFIC_KINDS]; /* by communicator, by kind of collective or message */
 } ls_step_traffic;
 
 /* Computes the traffic of the worker at `place`. The layout must fit the task, and its micro be set. Fails with
