@@ -4,9 +4,11 @@
 
 #include "observe/diagnose/diagnose.h"
 
-/* Prints the diagnosis for people. `name`: the run as the user named it. */
+/* Prints the diagnosis as text: what was found, the advice, where the time went. `name`: the run as the user named
+ * it. */
 void ls_doctor_print(const char *name, const ls_run_log *run, const ls_diagnosis *diagnosis);
-/* Prints the numerics of one step, or for 0 of the newest with any (numerics.c). LS_ERR_INPUT if there are none. */
+/* Prints the recorded statistics (norms, extremes) of weights, gradients and activations per block in one step, or for
+ * step 0 in the newest one with any (numerics.c). LS_ERR_INPUT if none were recorded. */
 ls_status ls_doctor_print_numerics(const char *name, const ls_run_log *run, int64_t step, bool json);
 /* Prints the diagnosis as one JSON object. */
 ls_status ls_doctor_print_json(const char *name, const ls_run_log *run, const ls_diagnosis *diagnosis);
