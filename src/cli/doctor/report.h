@@ -7,8 +7,9 @@
 /* Prints the diagnosis as text: what was found, the advice, where the time went. `name`: the run as the user named
  * it. */
 void ls_doctor_print(const char *name, const ls_run_log *run, const ls_diagnosis *diagnosis);
-/* Prints the recorded statistics (norms, extremes) of weights, gradients and activations per block in one step, or for
- * step 0 in the newest one with any (numerics.c). LS_ERR_INPUT if none were recorded. */
+/* Prints what rounding did in one step (train --numerics): for each block the norms of gradients, weights and updates,
+ * and the shares of numbers that 16 bits flushed to zero. step 0: the newest recorded one. LS_ERR_INPUT if that step
+ * was not recorded. */
 ls_status ls_doctor_print_numerics(const char *name, const ls_run_log *run, int64_t step, bool json);
 /* Prints the diagnosis as one JSON object. */
 ls_status ls_doctor_print_json(const char *name, const ls_run_log *run, const ls_diagnosis *diagnosis);

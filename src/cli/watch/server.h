@@ -18,9 +18,10 @@
 
 #include "report/live/shelf.h"
 
-/* Serves until SIGINT or SIGTERM, which is success. Calls `told` once, when the socket listens, with the link for a
- * browser (with the token). any_port: if the port is taken, tries the following ones. The caller keeps and destroys the
- * shelf, the list of runs to show. */
+/* Serves until SIGINT, SIGTERM or SIGHUP, which is success. Calls `told` once, when the socket listens, with the link
+ * for a browser (with the token). any_port: if the port is taken, tries the following ones. The caller keeps and
+ * destroys the shelf, the list of runs to show. LS_ERR_INPUT if it cannot listen there, or in a build without
+ * libmicrohttpd. */
 ls_status ls_watch_serve(ls_shelf *shelf, const ls_live_address *address, bool any_port,
                          void (*told)(const char *link));
 
