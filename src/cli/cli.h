@@ -66,9 +66,9 @@ ls_status ls_cli_request_read(ls_cli_request *request, int argc, char *const arg
 ls_status ls_cli_run_command(ls_command command, const ls_options *options);
 /* Prints help, the version, a man page or completions on `out`, for every task but RUN. */
 void ls_cli_answer(const ls_cli_request *request, FILE *out);
-/* Print version, compiler, libraries, machine and GPUs, as lines or as one line of JSON. They look for GPUs, so the
- * driver is loaded. */
+/* Prints version, compiler, libraries, machine and GPUs, a line each. Looks for GPUs, so the driver is loaded. */
 void ls_cli_write_version(FILE *out);
+/* Prints version, libraries, machine and GPUs as one line of JSON; nothing if memory runs out. */
 void ls_cli_write_version_json(FILE *out);
 
 #endif

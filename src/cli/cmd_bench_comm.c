@@ -209,6 +209,7 @@ static ls_status run_cases(bench *b) {
     return LS_OK;
 }
 
+/* Runs `lockstep bench comm`; under a launcher every process takes part and rank 0 prints. */
 ls_status ls_cmd_bench_comm(const ls_options *opts) {
     static bench b;
     LS_TRY(bench_setup(&b, opts));

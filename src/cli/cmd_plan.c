@@ -109,6 +109,7 @@ static ls_status write_layout(const ls_plan *plan) {
     return status == LS_OK ? LS_OK : ls_fail_at(status, "--out: ");
 }
 
+/* Prints the whole plan as JSON; a plan for measured machines in one line. */
 static ls_status print_plan_json(ls_plan *plan) {
     json_t *json;
     LS_TRY(ls_plan_whole_json(plan, &json));
@@ -128,6 +129,8 @@ static ls_status answer(ls_plan *plan) {
     return LS_OK;
 }
 
+/* Runs `lockstep plan`, or the mode that --validate, --compare or --recovery selects, or prints a list of known chips,
+ * links or programs. */
 ls_status ls_cmd_plan(const ls_options *options) {
     ls_plan *plan = NULL;
     bool fits = options->leave_out || options->fit;

@@ -60,6 +60,7 @@ static json_t *run_json(const void *ctx, int i) {
                      ls_cli_json_real_if(eta >= 0, eta));
 }
 
+/* Runs `lockstep ps`; no run is no failure. */
 ls_status ls_cmd_ps(const ls_options *options) {
     ls_living *list;
     size_t count;

@@ -39,6 +39,7 @@ static ls_status write_report(const ls_options *options, const char *const *path
     return LS_OK;
 }
 
+/* Runs `lockstep report` for at most LS_RUN_PAGE_RUNS_MAX runs. */
 ls_status ls_cmd_report(const ls_options *options) {
     const char *paths[LS_RUN_PAGE_RUNS_MAX];
     char *text = NULL;

@@ -32,6 +32,7 @@ static ls_status report(const ls_tokenized *t, bool json) {
     return LS_OK;
 }
 
+/* Runs `lockstep tokenize` and prints what was written. */
 ls_status ls_cmd_tokenize(const ls_options *options) {
     ls_tokenized done;
     double shown_s = ls_clock_seconds();

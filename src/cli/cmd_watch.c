@@ -15,6 +15,7 @@ static void print_link(const char *link) {
     (void)fflush(stdout);
 }
 
+/* Prints the page's link as a JSON object, for --json. A callback of ls_watch_serve(). */
 static void print_link_json(const char *link) {
     printf("{\"page\": \"%s\"}\n", link);
     (void)fflush(stdout);

@@ -112,6 +112,8 @@ static ls_status run_command(const ls_cli_request *request) {
     return status;
 }
 
+/* Runs the command line and returns the exit code of its status. Help goes to standard output; without a command, usage
+ * goes to standard error. */
 int main(int argc, char **argv) {
     ls_cli_request request = {.task = LS_CLI_USAGE};
     ls_status status;

@@ -11,15 +11,18 @@
 
 /* ---- results for a program to read ------------------------------------------------------------------------------- */
 
-/* Print a value to standard output and release the caller's reference to it. NULL, which jansson returns when it is out
- * of memory, fails with LS_ERR_RESOURCE. The first prints one line and exact numbers; the second many lines and six
- * digits, for measurements. Write errors are left to main(), which checks standard output at the end. */
+/* Prints a value as one line with exact numbers to standard output, and releases the caller's reference to it. NULL,
+ * which jansson returns when it is out of memory, fails with LS_ERR_RESOURCE. Write errors are left to main(), which
+ * checks standard output at the end. */
 ls_status ls_cli_print_json(json_t *value);
+/* Prints a value to standard output on many lines, numbers with six digits, for measurements; otherwise as
+ * ls_cli_print_json(): releases the value, fails for NULL. */
 ls_status ls_cli_print_json_lines(json_t *value);
 
-/* Return a new reference, or NULL if there is no value (`there` is false, `text` is NULL): the format "o*" of
- * json_pack() then leaves the member out. */
+/* Returns a new reference to the number, or NULL unless `there`: the format "o*" of json_pack() then leaves the member
+ * out. */
 json_t *ls_cli_json_real_if(bool there, double value);
+/* Returns a new reference to the text, or NULL for NULL: the format "o*" of json_pack() then leaves the member out. */
 json_t *ls_cli_json_text_if(const char *text);
 
 /* Returns a new reference to the number, or to null if it is not finite, which JSON cannot express. */
@@ -36,9 +39,9 @@ bool ls_cli_reader_is_gone(void);
 
 /* ---- progress ---------------------------------------------------------------------------------------------------- */
 
-/* Print a line to standard error that the next one replaces, and remove it. They do nothing unless standard error is a
- * terminal. */
+/* Prints a line to standard error that the next one replaces; does nothing unless standard error is a terminal. */
 void ls_cli_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Removes the line of ls_cli_progress() from standard error, if that is a terminal. */
 void ls_cli_progress_end(void);
 /* Shows what is being measured while this machine is probed; NULL: done, so the line is removed. A callback; ctx is not
  * used. */
@@ -54,6 +57,7 @@ void ls_cli_print_device(const char *name, ls_unit unit);
 typedef struct ls_cli_text {
     char text[24];
 } ls_cli_text;
+/* Formats a number of bytes with a unit of 1024 to its power, B to TiB. */
 ls_cli_text ls_cli_bytes(uint64_t bytes);
 
 /* ---- names in commands that a user is told to type --------------------------------------------------------------- */
@@ -63,7 +67,7 @@ ls_cli_text ls_cli_bytes(uint64_t bytes);
 const char *ls_cli_visible(const char *text, char *out, size_t room);
 /* Writes a text as one word of a shell, in single quotes if necessary; cut off if there is no room. Returns `word`. */
 const char *ls_shell_word(const char *text, char *word, size_t room);
-/* Writes the name under which this program was started, as such a word, so that a printed command works as typed.
+/* Writes the name under which this program was started, quoted for a shell, so that a printed command works as typed.
  * Returns `word`. */
 const char *ls_shell_program(char *word, size_t room);
 

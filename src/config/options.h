@@ -271,8 +271,8 @@ void ls_options_reset(ls_options *options, ls_option_id id);
 ls_status ls_options_put(ls_options *options, ls_option_id id, const char *text, ls_option_origin origin, int line);
 /* Reads the config file options->config (JSON or YAML, at most 1 MiB) into `options`. */
 ls_status ls_options_read_file(ls_options *options, ls_command command);
-/* Reads the text of a config file in the same way; blank text gives nothing. `text` has a NUL behind its `bytes` bytes;
- * messages call the file `path`. An option of another command is checked and stored too. */
+/* Reads the text of a config file (JSON or YAML) into `options`; blank text gives nothing. `text` has a NUL behind its
+ * `bytes` bytes; messages call the file `path`. An option of another command is checked and stored too. */
 ls_status ls_options_read_text(ls_options *options, ls_command command, const char *path, const char *text,
                                size_t bytes);
 
@@ -281,12 +281,12 @@ enum { LS_OPTION_WHERE_MAX = 256 };
 /* Writes where the value was given, and the value: "--workers 0", "LS_WORKERS=0", "run.yaml:3: workers: 0", or
  * "--workers (default 1)". */
 void ls_options_where(const ls_options *options, ls_option_id id, char where[LS_OPTION_WHERE_MAX]);
-/* Returns LS_ERR_INPUT, with that place in front of the formatted message, for values that are wrong only in
- * combination. */
+/* Returns LS_ERR_INPUT with the place of the option's value ("--workers 0: ") in front of the formatted message, for
+ * values that are wrong only in combination. */
 ls_status ls_options_fail(const ls_options *options, ls_option_id id, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Puts that place in front of the message of `status`, a failure of a lower layer, and returns `status`; does nothing
- * for LS_OK. */
+/* Puts the place of the option's value ("--data x: ") in front of the message of `status`, a failure of a lower layer,
+ * and returns `status`; does nothing for LS_OK. */
 ls_status ls_options_blame(const ls_options *options, ls_option_id id, ls_status status);
 /* Writes the options of `command` as a YAML config file that gives the same run (--print-config). What has no value, or
  * only a default that the command itself applies, becomes a comment line. */

@@ -164,7 +164,8 @@ static const char *own_name(ls_command command, const char *name) {
     return ls_option_info_get(id)->name;
 }
 
-/* Returns the same, but only for a switch, which --no-name turns off; else NULL. */
+/* Returns the name of the command's switch (a BOOL, which --no-name turns off) that has this name or alias; NULL if the
+ * command has none. */
 static const char *own_switch(ls_command command, const char *name) {
     const char *own = own_name(command, name);
     return own && ls_option_info_get(ls_option_find_of(command, own))->kind == LS_OPTION_BOOL ? own : NULL;

@@ -7,14 +7,20 @@
 typedef struct ls_number {
     char text[32];
 } ls_number;
-ls_number ls_number_gib(double bytes); /* memory: "63.1 GiB", below 0.5 GiB "410 MiB" */
-ls_number ls_number_gb(double bytes);  /* traffic: "1.30 GB", "420 MB", "5.00 kB" */
-ls_number
-ls_number_seconds(double value); /* of seconds: "12.3 s", "410 ms"; long ones "11.2 min", "1.20 h", "3.10 days" */
-ls_number ls_number_time(double value);    /* the same with one digit more: "12.34 s" */
-ls_number ls_number_whole(double value);   /* rounded: "12,345"; below 0 in three digits, "-1.23e+04" */
-ls_number ls_number_percent(double share); /* of a share of 1: "4.1 %", "41 %" */
-ls_number ls_number_short(double value);   /* counts: "70.6 B" (billions), "1.50 T"; below a million "12,345" */
+/* Formats memory: "63.1 GiB", below 0.5 GiB "410 MiB". */
+ls_number ls_number_gib(double bytes);
+/* Formats traffic: "1.30 GB", "420 MB", "5.00 kB" (powers of 1000). */
+ls_number ls_number_gb(double bytes);
+/* Formats seconds in three digits: "12.3 s", "410 ms"; long times as "11.2 min", "1.20 h", "3.10 days". */
+ls_number ls_number_seconds(double value);
+/* Formats seconds in four digits: "12.34 s". */
+ls_number ls_number_time(double value);
+/* Formats a number rounded to a whole: "12,345"; a negative one in three digits, "-1.23e+04". */
+ls_number ls_number_whole(double value);
+/* Formats a share of 1: "4.1 %", "41 %". */
+ls_number ls_number_percent(double share);
+/* Formats a count: "70.6 B" (billions), "1.50 T"; below a million "12,345". */
+ls_number ls_number_short(double value);
 
 /* The text itself, as an argument of printf(). */
 #define LS_GIB(bytes) ls_number_gib(bytes).text

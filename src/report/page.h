@@ -50,8 +50,9 @@ typedef struct ls_page {
 
 /* Frees all blocks and leaves an empty page. */
 void ls_page_free(ls_page *page);
-/* Begins a block with its first text; ls_page_put() adds to it. A block ends where the next one begins. */
+/* Begins a block with its first text; it ends where the next block begins. */
 void ls_page_add(ls_page *page, ls_page_kind kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Adds text to the block that was begun last. */
 void ls_page_put(ls_page *page, const char *format, ...) __attribute__((format(printf, 2, 3)));
 #define LS_HEADING(page, ...) ls_page_add(page, LS_PAGE_HEADING, __VA_ARGS__)
 #define LS_TEXT(page, ...) ls_page_add(page, LS_PAGE_TEXT, __VA_ARGS__)
@@ -70,19 +71,22 @@ ls_status ls_page_end(ls_page *page);
 /* Style sheet (CSS) of pages; charts also need ls_svg_style. */
 extern const char ls_page_style[];
 
+enum { LS_PAGE_ID_MAX = 48 };
 /* Returns the number of sections, at least 1. A section is a heading and what is below it; section 0 is what precedes
  * the first heading. The live page sends single sections. */
-enum { LS_PAGE_ID_MAX = 48 };
 int ls_page_sections(const ls_page *page);
-/* Prints a section as HTML and writes its id: the heading with a dash for all but letters and digits, "top" for section
- * 0. */
+/* Prints a section as HTML and writes its id: the heading in lower case, with a dash for all but letters and digits;
+ * "top" for section 0. */
 void ls_page_put_section(const ls_page *page, int section, char id[LS_PAGE_ID_MAX], FILE *out);
 
-/* Make the contents of a file: the page as HTML that loads no other file, the page as Markdown that refers to its
- * charts as NAME.svg, and a chart (for a screen) as such a file. The caller frees *out, which it has set to NULL, also
- * on failure. They fail only with LS_ERR_RESOURCE. */
+/* Makes the page as HTML that loads no other file. The caller sets *out to NULL before and frees it, also on failure;
+ * fails only with LS_ERR_RESOURCE. */
 ls_status ls_page_html(const ls_page *page, char **out, size_t *bytes);
+/* Makes the page as Markdown, which refers to its charts as NAME.svg. The caller sets *out to NULL before and frees it,
+ * also on failure. */
 ls_status ls_page_markdown(const ls_page *page, char **out, size_t *bytes);
+/* Makes a chart of a page, as drawn for a screen, as an SVG file. The caller sets *out to NULL before and frees it,
+ * also on failure. */
 ls_status ls_page_svg(const ls_page_block *chart, char **out, size_t *bytes);
 
 #endif

@@ -62,7 +62,7 @@ static void put_text(FILE *out, const char *text) {
     }
 }
 
-/* Writes the first `length` bytes of a text, at most 511, in the same way. */
+/* Writes the first `length` bytes of a text, at most 511, escaped as by put_text(). */
 static void put_part(FILE *out, const char *text, size_t length) {
     char part[512];
     size_t kept = length < sizeof part ? length : sizeof part - 1;

@@ -12,8 +12,7 @@ enum { LS_SCALE_SENTENCE_MAX = 768 };
 typedef struct ls_scale_words {
     char about[LS_SCALE_SENTENCE_MAX]; /* what was trained, and how often */
     char why[LS_SCALE_SENTENCE_MAX];   /* the limit by the hardware; "": nothing could be fitted */
-    char limit[LS_SCALE_SENTENCE_MAX]; /* the limit by the gradient noise scale, beyond which larger batches gain little
-                                        */
+    char limit[LS_SCALE_SENTENCE_MAX]; /* the limit by the gradient noise scale: larger batches gain little */
 } ls_scale_words;
 
 /* Formats the sentences about one model, for the page and for the command's output. */
@@ -25,8 +24,9 @@ ls_number ls_scale_range(double low, double high);
  * atomically. */
 ls_status ls_scale_page_write(const ls_scale_plan *plan, const ls_scale_found *found, int count, const char *path);
 
-/* Add charts to the page: where the time of a step goes, and speedup by number of workers. */
+/* Adds a chart to the page: what the time of a step is spent on, for each measured size. */
 void ls_scale_parts_chart(ls_page *page, const ls_scale_found *found);
+/* Adds a chart to the page: speedup by number of workers, measured and predicted. */
 void ls_scale_speed_chart(ls_page *page, const ls_scale_found *found);
 
 #endif

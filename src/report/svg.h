@@ -40,8 +40,9 @@ typedef struct ls_svg_named {
     const char *look, *name;
 } ls_svg_named;
 
-/* Begin and end an SVG file with its style. Charts inside a page need neither. */
+/* Begins an SVG file of this size in pixels, with its style. Charts inside a page need neither this nor the end. */
 void ls_svg_begin(FILE *out, int width, int height);
+/* Ends the SVG file that ls_svg_begin() began. */
 void ls_svg_end(FILE *out);
 
 /* Writes what draw(ctx, out) draws to a file, replacing it atomically. The drawing is made in memory first. */
@@ -84,13 +85,15 @@ typedef struct ls_svg_plot {
     bool drawing;                            /* inside a curve, behind its first point */
 } ls_svg_plot;
 
-/* Return the coordinate in pixels of a value. */
+/* Returns the horizontal pixel of a value on the plot's x scale. */
 double ls_svg_x(const ls_svg_plot *p, double x);
+/* Returns the vertical pixel of a value on the plot's y scale; greater values are higher, so their pixel is smaller. */
 double ls_svg_y(const ls_svg_plot *p, double y);
-/* Draw a curve point by point; a y that is not finite leaves a gap. `width`: of the pen in pixels, for a look that is a
- * colour; classes have their own. */
+/* Begins a curve. `width`: of the pen in pixels, for a look that is a colour; classes have their own. */
 void ls_svg_curve_begin(ls_svg_plot *p, const char *look, double width);
+/* Continues the curve to a point given in values; a y that is not finite leaves a gap. */
 void ls_svg_curve_to(ls_svg_plot *p, double x, double y);
+/* Ends the curve that ls_svg_curve_begin() began. */
 void ls_svg_curve_end(ls_svg_plot *p);
 /* Draws a dot at a point given in values; nothing if y is not finite. */
 void ls_svg_dot(const ls_svg_plot *p, double x, double y, const char *look);

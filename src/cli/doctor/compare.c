@@ -280,6 +280,7 @@ static json_t *failure_json(const ls_diagnosis *d) {
     return f ? json_pack("{s:s, s:s}", "cause", ls_cause_name(f->cause), "title", f->title) : json_null();
 }
 
+/* Prints the comparison as JSON. first, second: the runs as the user named them. */
 static ls_status print_comparison_json(const char *first, const char *second, const comparison *c) {
     long long differs, last;
     double loss[2];

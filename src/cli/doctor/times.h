@@ -13,9 +13,9 @@ typedef struct ls_times_case {
     ls_times_answer answer;
     ls_times_comparison comparison; /* if there are two labels */
     ls_times_deviations deviations; /* if predictions were made */
-    double with_error;              /* relative error of the best explanation by predictions */
+    double with_error;              /* relative error of the best explanation, by predictions if these were made */
     double without_error;           /* that of the best one without predictions, if it replaced them */
-    bool node_assumed;              /* the table does not say how many chips a node has; a default was used */
+    bool node_assumed;              /* --gpus-per-node was not given, so 8 chips per node are assumed */
     char model[96];                 /* model that predictions were made for; "": none were made */
 } ls_times_case;
 
@@ -32,7 +32,7 @@ ls_status ls_doctor_times(const ls_options *options);
 
 /* Prints the result as text to standard output (times_text.c). path: the file, as the user named it. */
 void ls_doctor_times_print(const char *path, const ls_times_case *c);
-/* Returns whether the share of this loss is known, or why not. A share that is known may be 0. */
+/* Returns whether the share of this loss in the measured time is known, or why not. A known share may be 0. */
 ls_times_standing ls_doctor_times_standing(const ls_times_case *c, ls_loss loss);
 /* Writes what to change first, one or two sentences, into `text`. */
 void ls_doctor_times_advice(const ls_times_case *c, char *text, size_t capacity);

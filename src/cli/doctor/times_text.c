@@ -1,5 +1,4 @@
-/* times_text.c: prints the explanation of measured times: verdict, table, possible explanations, what to change first.
- */
+/* times_text.c: prints the explanation of measured times: verdict, table, possible explanations, and what to change. */
 #include <stdio.h>
 #include <string.h>
 

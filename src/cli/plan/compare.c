@@ -120,7 +120,7 @@ static double kind_seconds(const answer *a, ls_time_kind kind) {
     return number(json_object_get(a->best, "time_seconds"), ls_time_kind_name(kind));
 }
 
-/* Returns the share of a step for that kind. */
+/* Returns the share of a step that the answer's best layout spends on a kind of time. */
 static double share(const answer *a, ls_time_kind kind) { return kind_seconds(a, kind) / number(a->best, "seconds"); }
 
 /* Returns the kind of time in which the cost of a knob shows; LS_TIME_KINDS: none in particular. */
@@ -237,6 +237,7 @@ static void print_cell(const char *text, int columns) {
     printf("%s%*s", text, columns > width(text) ? columns - width(text) : 0, "");
 }
 
+/* Prints a line of the table in four columns. */
 static void print_line(const char *name, const char *a, const char *b, const char *change) {
     print_cell(name, 22);
     print_cell(a, 30);

@@ -37,7 +37,7 @@ static double step_ms(const ls_run_log *run, long long step) {
 }
 
 /* Sets *ms to the median time of undisturbed steps, without the first of all, which touches memory for the first time;
- * 0 or NaN without any. */
+ * NaN without any. */
 static ls_status median_step(const ls_run_log *run, double *ms) {
     double *x = malloc((run->step_count + 1) * sizeof *x);
     size_t n = 0;

@@ -1,5 +1,4 @@
-/* validate.c: `lockstep plan --validate FILE`: prints predictions beside the measured runs of a file, as text or JSON.
- */
+/* validate.c: `lockstep plan --validate FILE`: prints predictions beside the measured runs of a file. */
 #include <stdio.h>
 #include <string.h>
 

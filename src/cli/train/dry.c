@@ -183,6 +183,7 @@ static void print_dry_run(const ls_dry_run *dry) {
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
+/* Returns a new number. */
 static json_t *json_bytes(uint64_t bytes) { return json_integer((json_int_t)bytes); }
 
 /* Returns a new object {"dp": {"all-reduce": {"calls": …, "bytes": …}}}, without entries that are 0. */

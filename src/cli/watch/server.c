@@ -122,6 +122,7 @@ static enum MHD_Result take_pair(void *ctx, enum MHD_ValueKind kind, const char 
     return MHD_YES;
 }
 
+/* Parses the request's query string; what it does not set keeps its default. */
 static void read_query(struct MHD_Connection *c, ls_live_query *out) {
     ls_live_query_init(out);
     MHD_get_connection_values(c, MHD_GET_ARGUMENT_KIND, take_pair, out);
@@ -214,12 +215,14 @@ static enum MHD_Result answer_text(server *s, struct MHD_Connection *c, const ch
     return refuse_request(c, MHD_HTTP_INTERNAL_SERVER_ERROR, "the runs could not be read\n");
 }
 
+/* Writes the figures of all runs as OpenMetrics. For answer_text(). */
 static ls_status put_openmetrics(server *s, const ls_live_query *query, FILE *out) {
     (void)query;
     ls_shelf_put_metrics(s->shelf, false, out);
     return LS_OK;
 }
 
+/* Writes the figures of all runs in Prometheus's older format. For answer_text(). */
 static ls_status put_prometheus(server *s, const ls_live_query *query, FILE *out) {
     (void)query;
     ls_shelf_put_metrics(s->shelf, true, out);
@@ -235,6 +238,7 @@ static enum MHD_Result answer_metrics(server *s, struct MHD_Connection *c) {
     return answer_text(s, c, "application/openmetrics-text; version=1.0.0; charset=utf-8", put_openmetrics);
 }
 
+/* Writes the style sheet of page, charts and live controls. For answer_text(). */
 static ls_status put_style(server *s, const ls_live_query *query, FILE *out) {
     (void)s;
     (void)query;
@@ -371,8 +375,7 @@ static enum MHD_Result begin_stream(server *s, struct MHD_Connection *c) {
     if (!t) return refuse_request(c, MHD_HTTP_SERVICE_UNAVAILABLE, "too many pages are open\n");
     *t = (stream){.connection = c, .is_used = true, .first = true};
     read_query(c, &t->query);
-    /* The parts with which the page was loaded or, once the browser has received an event, the parts as of that event.
-     */
+    /* The parts with which the page was loaded or, once the browser has received an event, those as of that event. */
     const char *has = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Last-Event-ID");
     ls_live_has_read(has ? has : MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "has"), &t->has);
     struct MHD_Response *r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 32 << 10, send_more, t, end_stream);

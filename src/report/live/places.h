@@ -29,8 +29,7 @@ typedef struct ls_place {
     void *connection; /* NULL: the place is free */
     uint64_t address; /* ls_place_address() */
     double since_s;   /* since when it has been idle, busy or a stream */
-    /* It has sent a whole request; has shown the token, or none is needed; is being answered, by a stream; was evicted.
-     */
+    /* Has sent a whole request; has shown the token, or none is needed; is being answered; by a stream; was evicted. */
     bool has_asked, is_known, is_busy, is_stream, is_ending;
 } ls_place;
 
@@ -42,14 +41,17 @@ typedef struct ls_places {
  * subscriber; 0: neither. */
 uint64_t ls_place_address(const struct sockaddr *address);
 
-/* Record that a connection begins (ignored if the table is full), and that it has ended. */
+/* Records that a connection begins; ignored if the table is full. */
 void ls_places_take(ls_places *places, void *connection, uint64_t address, double now_s);
+/* Records that a connection has ended, and frees its place; an unknown one is ignored. */
 void ls_places_leave(ls_places *places, const void *connection);
-/* Record what happened to a connection: a request came; it had the token, or none is needed; its answer is a stream;
- * the answer was sent. An unknown connection is ignored. */
+/* Records that a request came, so the connection is busy until it is answered. */
 void ls_places_asked(ls_places *places, const void *connection, double now_s);
+/* Records that the connection has shown the token, or that none is needed. */
 void ls_places_known(ls_places *places, const void *connection);
+/* Records that the answer in progress is a stream, which is never evicted. */
 void ls_places_streams(ls_places *places, const void *connection);
+/* Records that the answer, or the stream, has ended, so the connection is idle. */
 void ls_places_answered(ls_places *places, const void *connection, double now_s);
 
 /* Returns the next connection to evict and marks it, so that no later call returns it; NULL: none. The caller shuts it

@@ -168,6 +168,8 @@ static void put_label(FILE *out, const char *text) {
     }
 }
 
+/* Returns 1 while the run is training, else 0. This and the next functions return a run's figure for OpenMetrics; NaN:
+ * not known, left out. */
 static double up_of(const ls_shelf_run *r) { return r->facts.state && strcmp(r->facts.state, "training") == 0; }
 static double step_of(const ls_shelf_run *r) { return (double)r->facts.step; }
 static double planned_of(const ls_shelf_run *r) { return r->facts.steps > 0 ? (double)r->facts.steps : (double)NAN; }

@@ -14,12 +14,12 @@
 typedef struct ls_shelf_run {
     ls_path folder;
     char name[LS_RUN_NAME_MAX];
-    uint64_t id;               /* ls_live_run_id() */
-    bool is_there;             /* its folder was found in the last search; false: deleted or moved */
-    off_t bytes;               /* of metrics.jsonl when its end was read; −1: not yet */
-    struct timespec changed;   /* when that file was changed */
-    ls_view_facts facts;       /* computed from the end alone, so sums over all steps are not those of the run */
-    double loss, lr, norm;     /* of training, of the last step; NaN: not known */
+    uint64_t id;             /* ls_live_run_id() */
+    bool is_there;           /* its folder was found in the last search; false: deleted or moved */
+    off_t bytes;             /* of metrics.jsonl when its end was read; −1: not yet */
+    struct timespec changed; /* when that file was changed */
+    ls_view_facts facts;     /* of the last records alone, so means and sums over all steps are not those of the run */
+    double loss, lr, norm;   /* of training, of the last step; NaN: not known */
     double memory, gpu_memory; /* last recorded value, bytes; NaN: not known */
 } ls_shelf_run;
 
@@ -27,6 +27,7 @@ typedef struct ls_shelf ls_shelf;
 
 /* Creates the list, empty until the first refresh; borrows the paths, which need not exist yet and must outlive it. */
 ls_status ls_shelf_create(const char *const *paths, int count, ls_shelf **out);
+/* Closes all views and frees the list; NULL has no effect. */
 void ls_shelf_destroy(ls_shelf *shelf);
 /* Looks for new runs, at most every 3 s, and reads the end of runs that have changed since. Fails only for lack of
  * memory. */
@@ -45,8 +46,9 @@ uint64_t ls_shelf_state(const ls_shelf *shelf);
 /* Adds to the page the sections of the runs that the query names or, if it names none that is there, of the run that
  * changed last; without any run it says so. The caller ends the page. */
 ls_status ls_shelf_page(ls_shelf *shelf, const ls_live_query *query, ls_page *page);
-/* Print HTML: the table of the runs with links (at most 2,000 rows), and the controls for axes and smoothing. */
+/* Prints the table of the runs as HTML, sorted and filtered as the query says, with links; at most 2,000 rows. */
 void ls_shelf_put_table(const ls_shelf *shelf, const ls_live_query *query, FILE *out);
+/* Prints the form for axes, smoothing and filter as HTML. */
 void ls_shelf_put_choices(const ls_live_query *query, FILE *out);
 /* Prints the figures of all runs as OpenMetrics, or in the text format 0.0.4 of Prometheus. */
 void ls_shelf_put_metrics(const ls_shelf *shelf, bool is_prometheus, FILE *out);

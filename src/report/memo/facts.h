@@ -66,52 +66,67 @@ typedef struct ls_memo_facts {
 /* Computes the other facts from answer, task, request, found, tokens and price, which the caller sets; what they point
  * to must outlive the facts, which own nothing. LS_ERR_INPUT if no layout fits or comes close. */
 ls_status ls_memo_facts_find(ls_memo_facts *facts);
-/* Compute parts of it: the flows with their reduce_bytes and spread_bytes (traffic.c), and pipe (pipe.c). */
+/* Computes the facts' flow, reduce_bytes and spread_bytes: what a chip sends in a step. Called by ls_memo_facts_find()
+ * (traffic.c). */
 void ls_memo_flows_find(ls_memo_facts *facts);
+/* Computes the facts' pipe by simulating its schedules. Called by ls_memo_facts_find() (pipe.c). */
 ls_status ls_memo_pipe_find(ls_memo_facts *facts);
 
 /* Appends the section with the layout to run, key figures, and why each knob has its value; what would fit if none
- * does. This and the next functions add text (text*.c) with charts (charts.c, pipe.c); ls_page_end() reports lack of
- * memory. */
+ * does. As in all functions here, ls_page_end() reports a lack of memory. */
 void ls_memo_recommend(ls_page *doc, const ls_memo_facts *facts);
-/* Append paragraphs of that section (text_doubt.c): whether fewer devices are as fast; how the choice fares if
- * assumptions are wrong; and, if nothing fits, what would. */
+/* Appends, for the recommendation, whether fewer devices are faster or nearly as fast; nothing if all should be
+ * used. */
 void ls_memo_use(ls_page *doc, const ls_memo_facts *facts);
+/* Appends, for the recommendation, how it fares with half the bandwidth, less memory, or an error of the prediction;
+ * and the robust layout. */
 void ls_memo_sensitivity(ls_page *doc, const ls_memo_facts *facts);
+/* Appends, in place of a recommendation if nothing fits, what would fit: other options, offloading, more or larger
+ * chips. */
 void ls_memo_remedy(ls_page *doc, const ls_memo_facts *facts);
-/* Append sections: memory by technique and kind; bytes sent, by purpose and link; the pipeline with one micro-batch at
- * a time and with many (fails if the simulation does); what 16-bit types save; the time of a step by kind. */
+/* Appends the section about memory: with each technique added, and by kind. */
 void ls_memo_memory(ls_page *doc, const ls_memo_facts *facts);
+/* Appends the section about communication: bytes sent, by purpose and link. */
 void ls_memo_traffic(ls_page *doc, const ls_memo_facts *facts);
+/* Appends the section about the pipeline with one micro-batch at a time and with many; fails if the simulation for the
+ * drawing does. */
 ls_status ls_memo_utilisation(ls_page *doc, const ls_memo_facts *facts);
+/* Appends the section about what 16-bit types save and what stays in fp32. */
 void ls_memo_precision(ls_page *doc, const ls_memo_facts *facts);
+/* Appends the section about the time of a step by kind. */
 void ls_memo_step(ls_page *doc, const ls_memo_facts *facts);
-/* Append sections: speed on more chips; which time grows with them; which changes would help (text_scale.c). */
+/* Appends the section about throughput on more chips. */
 void ls_memo_scaling(ls_page *doc, const ls_memo_facts *facts);
+/* Appends the section about the kind of time that limits scaling. */
 void ls_memo_bottleneck(ls_page *doc, const ls_memo_facts *facts);
+/* Appends the section about the changes of layout or hardware that would help most. */
 void ls_memo_mitigation(ls_page *doc, const ls_memo_facts *facts);
 /* Appends the section about the whole training with failures; nothing without --mtbf. */
 void ls_memo_course(ls_page *doc, const ls_memo_facts *facts);
 /* Appends the section about the reliability of the predictions: errors of published runs, sources (text_doubt.c). */
 void ls_memo_trust(ls_page *doc, const ls_memo_facts *facts);
 
-/* Append charts: memory by technique; time of a step by kind; losses from the lower bound to the step; throughput by
- * number of chips; the schedule of the pipeline, simulated with and without micro-batches. */
+/* Appends a chart of memory as each technique is added. */
 void ls_memo_ladder_chart(ls_page *doc, const ls_memo_facts *facts);
+/* Appends a chart of the time of a step by kind. */
 void ls_memo_step_chart(ls_page *doc, const ls_memo_facts *facts);
+/* Appends a chart of the losses, from the lower bound of a step to the whole step. */
 void ls_memo_loss_chart(ls_page *doc, const ls_memo_facts *facts);
+/* Appends a chart of throughput by number of chips. */
 void ls_memo_scaling_chart(ls_page *doc, const ls_memo_facts *facts);
+/* Appends a chart of the simulated schedule with one micro-batch at a time and with many. Only for pipe.there. */
 ls_status ls_memo_timeline_chart(ls_page *doc, const ls_memo_facts *facts);
 
-/* Formats a layout: "dp 2 × tp 4 × pp 4, 1f1b, micro-batch 1 …". */
+/* A formatted text: "dp 2 × tp 4 × pp 4, 1f1b, micro-batch 1 …". */
 typedef struct ls_memo_line {
     char text[256];
 } ls_memo_line;
+/* Formats a layout in one line; LS_LAYOUT(layout) is the text, valid until the end of the full expression. */
 ls_memo_line ls_memo_layout_text(const ls_knobs *layout);
 #define LS_LAYOUT(layout) ls_memo_layout_text(layout).text
-/* Return sums of a chip's memory in bytes, given by kind: weights, gradients and optimizer state; activations and
- * workspace. memory: [LS_MEMORY_KINDS]. */
+/* Returns the bytes of weights, gradients and optimizer state. memory: bytes of a chip by kind, [LS_MEMORY_KINDS]. */
 double ls_memo_states(const double *memory);
+/* Returns the bytes of activations and workspace. memory: bytes of a chip by kind, [LS_MEMORY_KINDS]. */
 double ls_memo_activations(const double *memory);
 
 #endif

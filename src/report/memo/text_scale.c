@@ -152,7 +152,7 @@ void ls_memo_bottleneck(ls_page *doc, const ls_memo_facts *f) {
 
 /* ---- what to try ------------------------------------------------------------------------------------------------- */
 
-/* Returns the best change of the layout, or of the hardware, that gains at least 0.2 %; NULL: none. */
+/* Returns the best change of the layout, or of the hardware, that gains more than 0.2 %; NULL: none. */
 static const ls_plan_change *first_change(const ls_memo_facts *f, bool hardware) {
     for (int i = 0; i < f->changes; i++)
         if (f->change[i].hardware == hardware && f->change[i].gain > .002) return &f->change[i];
