@@ -88,7 +88,8 @@ static char *yaml_text(json_t *object) {
     return NULL;
 }
 
-/* Returns the layout as JSON if the path ends in .json, else as YAML; the caller frees it. NULL: out of memory. */
+/* Returns the layout as YAML if the path ends in .yaml or .yml, else as JSON; the caller frees it. NULL: out of
+ * memory. */
 static char *layout_text(json_t *layout, const char *path) {
     char *text = NULL;
     if (!ls_json_is_format(path, "{", 1)) return yaml_text(layout);
@@ -98,7 +99,7 @@ static char *layout_text(json_t *layout, const char *path) {
     return text;
 }
 
-/* Writes the best layout to the file of --out, which `train --layout` reads. */
+/* Writes the best layout, or with --robust the robust one, to the file of --out, which `train --layout` reads. */
 static ls_status write_layout(const ls_plan *plan) {
     json_t *json = ls_plan_layout_json(plan, 0);
     char *text = json ? layout_text(json, plan->options->out) : NULL;
@@ -116,7 +117,8 @@ static ls_status print_plan_json(ls_plan *plan) {
     return (plan->is_native ? ls_cli_print_json : ls_cli_print_json_lines)(json_incref(json));
 }
 
-/* Prints a plan as text or JSON, after it has written the files of --out and --memo. */
+/* Prints a plan as text or JSON, after it has written the files of --out and --memo. A plan for a measured machine has
+ * no memo. */
 static ls_status answer(ls_plan *plan) {
     const ls_options *o = plan->options;
     if (o->out && ls_plan_count(plan) > 0) LS_TRY(write_layout(plan));

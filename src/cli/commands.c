@@ -42,7 +42,7 @@ static int match(ls_command command, int argc, char *const argv[]) {
     return both ? 2 : 0;
 }
 
-/* Returns whether the word is the first of two-word commands, such as "bench". */
+/* Returns whether the word is the first word of commands of two words, such as "bench". */
 static bool is_group(const char *word) {
     size_t length = strlen(word);
     for (ls_command command = 0; command < LS_COMMAND_COUNT; command++) {

@@ -152,7 +152,7 @@ static ls_status parse_value(const ls_option_info *info, const char *text, value
     return *text ? LS_OK : ls_fail(LS_ERR_INPUT, "must not be empty");
 }
 
-/* Compares two values of a numeric kind, in that kind's type. */
+/* Returns whether a < b, both values of this numeric kind. */
 static bool is_below(ls_option_kind kind, const value *a, const value *b) {
     switch (kind) {
     case LS_OPTION_INT: return a->integer < b->integer;

@@ -87,8 +87,8 @@ static int put_linear(double first, double last, double one, double least, int m
     return count;
 }
 
-/* Chooses every `every`-th power of ten, and the first `parts` of the values between powers. Returns the number of
- * ticks, unsorted. */
+/* Chooses ticks at every `every`-th power of ten times each of the first `parts` of 1, 2, 5, 1.5, 3, 4 and 7. Returns
+ * their number, unsorted. */
 static int put_decades(double low, double high, double one, int every, int parts, ls_axis_tick *ticks) {
     static const double between[] = {1, 2, 5, 1.5, 3, 4, 7};
     int count = 0, number = 0;

@@ -65,7 +65,8 @@ void ls_page_add_table(ls_page *page, const char *align, const char *head, ...) 
 void ls_page_add_chart(ls_page *page, const char *name, ls_svg_draw *draw, const void *ctx, const char *caption, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Ends the last block, before the page is written. Fails with LS_ERR_RESOURCE if memory ran out at any time. */
+/* Ends the last block, before the page is written. Fails with LS_ERR_RESOURCE if memory or blocks ran out at any
+ * time. */
 ls_status ls_page_end(ls_page *page);
 
 /* Style sheet (CSS) of pages; charts also need ls_svg_style. */

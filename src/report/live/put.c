@@ -172,14 +172,20 @@ static void put_label(FILE *out, const char *text) {
  * not known, left out. */
 static double up_of(const ls_shelf_run *r) { return r->facts.state && strcmp(r->facts.state, "training") == 0; }
 static double step_of(const ls_shelf_run *r) { return (double)r->facts.step; }
+/* Returns the planned steps; NaN: not known. */
 static double planned_of(const ls_shelf_run *r) { return r->facts.steps > 0 ? (double)r->facts.steps : (double)NAN; }
+/* Returns the training loss of the last step. */
 static double loss_of(const ls_shelf_run *r) { return r->loss; }
+/* Returns the loss of the last evaluation. */
 static double validation_of(const ls_shelf_run *r) { return r->facts.loss; }
 static double lr_of(const ls_shelf_run *r) { return r->lr; }
 static double norm_of(const ls_shelf_run *r) { return r->norm; }
+/* Returns tokens (or images) per second, the median of the last steps. */
 static double speed_of(const ls_shelf_run *r) { return r->facts.speed; }
 static double mfu_of(const ls_shelf_run *r) { return r->facts.mfu; }
+/* Returns the seconds of a step, the median of the last steps. */
 static double time_of(const ls_shelf_run *r) { return r->facts.step_s; }
+/* Returns the last recorded memory of the workers of the first machine, in bytes. */
 static double memory_of(const ls_shelf_run *r) { return r->memory; }
 static double gpu_memory_of(const ls_shelf_run *r) { return r->gpu_memory; }
 

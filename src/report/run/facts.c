@@ -30,6 +30,7 @@ static double median(const ls_run_log *log, double (*get)(const ls_run_log_step 
 
 /* Returns the tokens (or images) per second of a step. */
 static double speed_of(const ls_run_log_step *s) { return s->tokens_s; }
+/* Returns the MFU of a step, as a share of 1. */
 static double mfu_of(const ls_run_log_step *s) { return s->mfu; }
 static double seconds_of(const ls_run_log_step *s) { return s->ms / 1e3; }
 

@@ -49,7 +49,7 @@ typedef struct ls_view_doctor {
     ls_diagnosis *said;           /* owned; NULL: not made yet */
     size_t steps, events, starts; /* of the log when it was made */
     bool was_open;                /* the run was active then */
-    int asked_for;                /* number of requests for it */
+    int asked_for;                /* requests of a live page, of a run of many steps */
 } ls_view_doctor;
 
 typedef struct ls_view {
@@ -79,7 +79,8 @@ ls_status ls_view_curve(const ls_view *view, ls_view_column column, int smooth, 
                         size_t *count);
 /* Sets *out to the doctor's diagnosis, cached and valid until the next call or until the view is closed. With `soon`,
  * for a live page, a run of over 20,000 steps is diagnosed at the second call, so that its page appears first, and one
- * of over 300,000 steps never, because the server would not answer meanwhile: *out is then NULL. */
+ * of over 300,000 steps no longer, because the server would not answer meanwhile: *out is then NULL, or an older
+ * diagnosis. */
 ls_status ls_view_diagnose(const ls_view *view, bool soon, const ls_diagnosis **out);
 /* Returns the position of a step on the axis x: the step, the tokens up to it, or (about) the seconds since the
  * start. */
@@ -92,11 +93,11 @@ typedef struct ls_view_facts {
     long long step, steps;  /* last one done, and planned (0: not known) */
     double loss, best_loss; /* of validation: the last one, and the least */
     long long best_step;    /* LS_RUN_NONE: there was no evaluation */
-    double train_loss;      /* mean of the last `train_window` steps; NaN where one of them has none */
-    int train_window;       /* a tenth of the steps, at least 1 and at most 50, so that the mean excludes early steps */
-    double last_loss;       /* of training, of the last step */
-    double speed, mfu;      /* median of the last 100 steps; tokens or images per second, and a share of 1 */
-    double step_s;          /* likewise */
+    double train_loss; /* mean of the last `train_window` steps, without skipped ones; NaN if one of them has none */
+    int train_window;  /* a tenth of the steps, at least 1 and at most 50, so that the mean excludes early steps */
+    double last_loss;  /* of training, of the last step */
+    double speed, mfu; /* median of the last 100 steps; tokens or images per second, and a share of 1 */
+    double step_s;     /* likewise */
     double trained_s, wall_s; /* seconds in steps; from the first start to the last record */
     double goodput;           /* trained_s / wall_s */
     double tokens;            /* seen */
