@@ -1,8 +1,10 @@
-/* cli.h: the program. main() finds the command, fills its options and calls its function; only this folder prints.
+/* cli.h: the program `lockstep`. main() finds the command, parses its options and calls its function; of all folders,
+ * only this one prints.
  *
- * A command is a row of config/commands.def and a file cmd_<name>.c with its function. The function prints results to
- * standard output and returns a status; main() prints the message of a failure. A process runs one command once, so
- * data that is too large for the stack is static. */
+ * A command is a row of config/commands.def and a file cmd_<name>.c with its function, ls_cmd_<name>(). The function
+ * prints results to standard output, as text or with --json as JSON, and returns a status; main() prints the message of
+ * a failure and exits with its code. A process runs one command once, so data that is too large for the stack is
+ * static. */
 #ifndef LS_CLI_CLI_H
 #define LS_CLI_CLI_H
 
@@ -14,21 +16,26 @@
 #include "config/options.h"
 #include "lockstep.h"
 
+/* Declares the function of each command in the table, such as ls_cmd_train(). */
 #define LS_COMMAND(id, function, name, summary, examples) ls_status function(const ls_options *options);
 #include "config/commands.def"
 #undef LS_COMMAND
-/* Runs `lockstep verify --order`, which shows what the order of a sum does to training. LS_ERR_FAILED if lockstep's own
- * sums depend on the number of workers. */
+/* Runs `lockstep verify --order`: trains with sums of gradients added in several orders, and prints how losses and
+ * weights then differ. LS_ERR_FAILED if lockstep's own sums depend on the number of workers. */
 ls_status ls_cmd_verify_order(const ls_options *options);
-/* Runs `lockstep plan --validate FILE`, which compares predictions with the published runs of a file. */
+/* Runs `lockstep plan --validate FILE`, which compares predicted step times with the measured runs in a CSV file of
+ * published runs. */
 ls_status ls_cmd_plan_validate(const ls_options *options);
-/* Runs `lockstep plan --validate FILE` with `--leave-out` or `--fit DIR`, which fits the cost model's constants. */
+/* Runs `lockstep plan --validate FILE` with --leave-out (cross-validation) or --fit DIR, which fit the cost model's
+ * constants to the runs. */
 ls_status ls_cmd_plan_fit(const ls_options *options);
-/* Runs `lockstep plan --compare A.json B.json`, which prints two answers as one table. */
+/* Runs `lockstep plan --compare A.json B.json`, which prints two answers of `plan --json` as one table. */
 ls_status ls_cmd_plan_compare(const ls_options *options);
-/* Runs `lockstep plan --recovery RUN --mtbf HOURS`, which predicts the goodput of a run that recovers in memory. */
+/* Runs `lockstep plan --recovery RUN --mtbf HOURS`, which predicts the goodput of a run that recovers lost workers from
+ * memory. */
 ls_status ls_cmd_plan_recovery(const ls_options *options);
 
+/* What a command line asks for. */
 typedef enum ls_cli_task {
     LS_CLI_RUN,
     LS_CLI_HELP_COMMAND,
@@ -52,13 +59,16 @@ typedef struct ls_cli_request {
     char *const *argv;
 } ls_cli_request;
 
-/* Parses the words of the command line up to the options; borrows argv. Fails for an unknown command. */
+/* Parses the words of the command line up to the options, without the program's name; borrows argv. No word at all is
+ * the task USAGE. LS_ERR_INPUT for an unknown command. */
 ls_status ls_cli_request_read(ls_cli_request *request, int argc, char *const argv[]);
-/* Calls the function of the command. */
+/* Calls the function of the command and returns its status. */
 ls_status ls_cli_run_command(ls_command command, const ls_options *options);
-/* Answers a request for help or the version on `out`. */
+/* Prints help, the version, a man page or completions on `out`, for every task but RUN. */
 void ls_cli_answer(const ls_cli_request *request, FILE *out);
+/* Prints version, compiler, libraries, machine and GPUs, a line each. Looks for GPUs, so the driver is loaded. */
 void ls_cli_write_version(FILE *out);
+/* Prints version, libraries, machine and GPUs as one line of JSON; nothing if memory runs out. */
 void ls_cli_write_version_json(FILE *out);
 
 #endif

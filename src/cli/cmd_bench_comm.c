@@ -25,19 +25,23 @@ typedef struct bench {
 
 /* ---- table ------------------------------------------------------------------------------------------------------- */
 
+/* Returns the bandwidth in bytes per second for a time in microseconds. */
 static double bytes_per_s(size_t bytes, double time_us) { return (double)bytes / (time_us * 1e-6); }
 
-/* Returns the operation's memory traffic per second over that of plain copies, which read and write each byte. */
+/* Returns the operation's memory traffic per second over that of plain copies, which read and write each byte; 0 if
+ * copies were not measured. s: index of the size. */
 static double of_copy(const ls_bench_case *one, ls_native_op op, int s) {
     double traffic_bytes = ls_bench_traffic_bytes(op, one->plan.workers, one->plan.size_bytes[s]);
     if (one->own.copy_bytes_per_s <= 0) return 0;
     return traffic_bytes / (one->own.time_us[op][s] * 1e-6) / (2 * one->own.copy_bytes_per_s);
 }
 
+/* Returns the peer library's time over lockstep's; above 1 lockstep is faster. Meaningless without a peer. */
 static double ratio(const ls_bench_case *one, ls_native_op op, int s) {
     return one->peer.time_us[op][s] / one->own.time_us[op][s];
 }
 
+/* Prints what is measured and what the columns mean. */
 static void print_header(const bench *b) {
     printf("lockstep %s bench comm: %s, %d cores, fp32, %s buffers, workers %s, median of %d round%s\n", LS_VERSION,
            b->cpu, b->comm.cores, ls_bench_buffers_name(b->opts->buffers), b->opts->pin ? "pinned" : "not pinned",
@@ -50,6 +54,7 @@ static void print_header(const bench *b) {
     fflush(stdout);
 }
 
+/* Prints the row of a collective at size number s. */
 static void print_collective_row(const ls_bench_case *one, ls_native_op op, int s) {
     char size[24], traffic[24] = "-", share[24] = "-";
     double time_us = one->own.time_us[op][s];
@@ -65,6 +70,7 @@ static void print_collective_row(const ls_bench_case *one, ls_native_op op, int 
     putchar('\n');
 }
 
+/* Prints the table of one number of workers. */
 static void print_case(const bench *b, const ls_bench_case *one) {
     int threads = one->own.threads;
     printf("\n%d worker%s, transport %s, %d thread%s each, total copy bandwidth %.2f GB/s", one->plan.workers,
@@ -80,6 +86,8 @@ static void print_case(const bench *b, const ls_bench_case *one) {
     fflush(stdout);
 }
 
+/* Prints a line "ratio OP/workers=N/size=S X" for each measurement with a peer, for scripts that look for
+ * regressions. */
 static void print_ratios(const ls_bench_case *cases, int count) {
     char size[24];
     bool first = true;
@@ -98,6 +106,7 @@ static void print_ratios(const ls_bench_case *cases, int count) {
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
+/* Returns a new object for a collective at size number s; NULL: out of memory. */
 static json_t *make_collective_json(const ls_bench_case *one, ls_native_op op, int s) {
     size_t bytes = one->plan.size_bytes[s];
     double time_us = one->own.time_us[op][s];
@@ -111,6 +120,7 @@ static json_t *make_collective_json(const ls_bench_case *one, ls_native_op op, i
                      ls_cli_json_real_if(one->has_peer, ratio(one, op, s)));
 }
 
+/* Returns case c of the bench ctx as a new object. A callback of ls_cli_json_list(). */
 static json_t *world_json(const void *ctx, int c) {
     const ls_bench_case *one = &((const bench *)ctx)->cases[c];
     return json_pack("{s:i, s:s, s:i, s:f, s:b}", "workers", one->plan.workers, "transport", one->own.transport,
@@ -118,6 +128,7 @@ static json_t *world_json(const void *ctx, int c) {
                      one->has_peer);
 }
 
+/* Returns a new list of all measurements of all cases; NULL: out of memory. */
 static json_t *rows_json(const ls_bench_case *cases, int count) {
     json_t *rows = json_array();
     int failed = 0;
@@ -130,6 +141,7 @@ static json_t *rows_json(const ls_bench_case *cases, int count) {
     return NULL;
 }
 
+/* Prints machine and measurements as JSON. */
 static ls_status print_collectives_json(const bench *b) {
     const char *peer = b->comm.peer.path;
     json_t *machine =
@@ -144,6 +156,7 @@ static ls_status print_collectives_json(const bench *b) {
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
+/* Shows what is measured now; side: the library ("lockstep" or the peer), NULL: removes the line. A callback. */
 static void progress(const ls_bench_comm *comm, int workers, int round, const char *side) {
     if (side)
         ls_cli_progress("%d workers, round %d of %d: %s", workers, round + 1, comm->rounds, side);
@@ -151,6 +164,7 @@ static void progress(const ls_bench_comm *comm, int workers, int round, const ch
         ls_cli_progress_end();
 }
 
+/* Checks the options and fills the plan: sizes, collectives, rounds, peer. */
 static ls_status bench_setup(bench *b, const ls_options *opts) {
     b->opts = opts;
     b->plan.trace = opts->trace;
@@ -175,6 +189,7 @@ static ls_status bench_setup(bench *b, const ls_options *opts) {
     return LS_OK;
 }
 
+/* Measures one number of workers, records it as the next case, and prints its table unless --json is given. */
 static ls_status run_case(bench *b, int workers) {
     ls_bench_case *one = &b->cases[b->case_count];
     one->plan = b->plan;
@@ -185,6 +200,7 @@ static ls_status run_case(bench *b, int workers) {
     return LS_OK;
 }
 
+/* Measures on the workers of the launcher, else on --workers, else on 2, 4, 8 … up to the number of cores. */
 static ls_status run_cases(bench *b) {
     if (b->place.size > 0) return run_case(b, b->place.size);
     if (b->opts->workers > 0) return run_case(b, (int)b->opts->workers);
@@ -193,6 +209,7 @@ static ls_status run_cases(bench *b) {
     return LS_OK;
 }
 
+/* Runs `lockstep bench comm`; under a launcher every process takes part and rank 0 prints. */
 ls_status ls_cmd_bench_comm(const ls_options *opts) {
     static bench b;
     LS_TRY(bench_setup(&b, opts));

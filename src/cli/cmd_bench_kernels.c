@@ -15,23 +15,27 @@
 
 /* ---- figures ----------------------------------------------------------------------------------------------------- */
 
+/* Returns the median of the first `count` values, one per round; leaves them as they are. */
 static double median_of(const double *values, int count) {
     double sorted[LS_KBENCH_ROUNDS_MAX];
     memcpy(sorted, values, sizeof *values * (size_t)count);
     return ls_median(sorted, (size_t)count);
 }
 
-/* The medians of one row. */
+/* The medians of one row over the rounds: rate in work per second (FLOP or bytes), share: of the yardstick's rate,
+ * ratio: the peer's time over lockstep's. */
 typedef struct figures {
     double seconds, rate, share, peer_seconds, ratio, scaling; /* 0: not measured */
 } figures;
 
+/* Returns the measured peak of multiply-adds for this number of threads, in FLOP/s; 0: not measured. */
 static double peak_of(const ls_kbench *b, int threads) {
     for (int c = 0; c < b->counts; c++)
         if (b->count[c] == threads) return b->peak_flops_s[c];
     return 0;
 }
 
+/* Computes the figures of a row. A row without a yardstick of its own is compared with the peak of its threads. */
 static figures figures_of(const ls_kbench *b, const ls_kbench_row *row) {
     figures f = {.seconds = median_of(row->seconds, b->rounds)};
     double yard_rate = median_of(row->yard_rate, b->rounds);
@@ -48,6 +52,7 @@ static figures figures_of(const ls_kbench *b, const ls_kbench_row *row) {
 
 /* ---- table ------------------------------------------------------------------------------------------------------- */
 
+/* Prints what is measured and what the columns mean. */
 static void print_header(const ls_kbench *b) {
     printf("lockstep %s bench kernels: %s, %d cores, %s, matmuls %s, threads %s, median of %d round%s%s\n", LS_VERSION,
            ls_cpu_detect()->model, ls_cpu_count(), b->env.kernels->isa, b->env.kernels->gemm.name,
@@ -63,6 +68,7 @@ static void print_header(const ls_kbench *b) {
     fflush(stdout);
 }
 
+/* Prints a row of the table. peer_column: other rows have a peer, so this one prints dashes if it has none. */
 static void print_kernel_row(const ls_kbench *b, const ls_kbench_row *row, bool peer_column) {
     figures f = figures_of(b, row);
     char share[24] = "-", each[24] = "-";
@@ -75,6 +81,7 @@ static void print_kernel_row(const ls_kbench *b, const ls_kbench_row *row, bool 
     putchar('\n');
 }
 
+/* Prints the table of thread count number `index`. */
 static void print_rows(const ls_kbench *b, int index) {
     const ls_kbench_rows *rows = &b->rows;
     int threads = b->count[index];
@@ -95,6 +102,8 @@ static void print_rows(const ls_kbench *b, int index) {
     fflush(stdout);
 }
 
+/* Returns the geometric mean of the ratios to the peer, over all rows with this number of threads; 0: none has a
+ * peer. */
 static double geometric_mean(const ls_kbench *b, int threads) {
     double logs = 0;
     int count = 0;
@@ -107,6 +116,8 @@ static double geometric_mean(const ls_kbench *b, int threads) {
     return count > 0 ? ls_exp_f64(logs / count) : 0;
 }
 
+/* Prints a line for each ratio to the peer, their means, and each scaling over threads, for scripts that look for
+ * regressions. */
 static void print_ratios(const ls_kbench *b) {
     const ls_kbench_rows *rows = &b->rows;
     bool first = true;
@@ -131,6 +142,7 @@ static void print_ratios(const ls_kbench *b) {
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
+/* Returns a new object for a row, without figures that were not measured; NULL: out of memory. */
 static json_t *make_kernel_json(const ls_kbench *b, const ls_kbench_row *row) {
     figures f = figures_of(b, row);
     return json_pack("{s:s, s:s, s:i, s:f, s:f, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*}", "kernel", row->name, "family",
@@ -144,11 +156,13 @@ static json_t *make_kernel_json(const ls_kbench *b, const ls_kbench_row *row) {
                      ls_cli_json_real_if(row->has_peer, f.ratio));
 }
 
+/* Returns row i of the bench ctx as a new object. A callback of ls_cli_json_list(). */
 static json_t *row_json_at(const void *ctx, int i) {
     const ls_kbench *b = ctx;
     return make_kernel_json(b, &b->rows.row[i]);
 }
 
+/* Returns thread count number c of the bench ctx, with its peak, as a new object. A callback of ls_cli_json_list(). */
 static json_t *count_json(const void *ctx, int c) {
     const ls_kbench *b = ctx;
     double mean = geometric_mean(b, b->count[c]);
@@ -156,6 +170,7 @@ static json_t *count_json(const void *ctx, int c) {
                      "gemm_ratio_geomean", ls_cli_json_real_if(mean > 0, mean));
 }
 
+/* Prints machine and measurements as JSON. */
 static ls_status print_kernels_json(const ls_kbench *b) {
     json_t *rows = ls_cli_json_list(b->rows.count, row_json_at, b);
     json_t *machine = json_pack(
@@ -169,6 +184,7 @@ static ls_status print_kernels_json(const ls_kbench *b) {
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
+/* Shows what is measured now; NULL removes the line. A callback. */
 static void progress(const ls_kbench *b, const char *what) {
     if (what)
         ls_cli_progress("%d thread%s, round %d of %d: %s", b->env.threads, b->env.threads == 1 ? "" : "s",
@@ -177,6 +193,7 @@ static void progress(const ls_kbench *b, const char *what) {
         ls_cli_progress_end();
 }
 
+/* Checks the options and fills the bench from them. --quick measures one round unless --rounds is given. */
 static ls_status read_options(const ls_options *opts, ls_kbench *b) {
     LS_TRY(ls_options_blame(opts, LS_OPT_only, ls_kbench_families_read(opts->only, b->has_family)));
     if (opts->peer != NULL && access(opts->peer, X_OK) != 0)
@@ -198,6 +215,7 @@ static ls_status read_options(const ls_options *opts, ls_kbench *b) {
     return LS_OK;
 }
 
+/* Measures for each thread count and prints each table when it is complete. */
 static ls_status run_kernel_bench(const ls_options *opts, ls_kbench *b) {
     LS_TRY(read_options(opts, b));
     LS_TRY(ls_kbench_open(b));
@@ -211,6 +229,7 @@ static ls_status run_kernel_bench(const ls_options *opts, ls_kbench *b) {
     return LS_OK;
 }
 
+/* Runs `lockstep bench kernels`, in the floating-point environment that training uses. */
 ls_status ls_cmd_bench_kernels(const ls_options *opts) {
     static ls_kbench b;
     ls_fpenv_set();

@@ -41,6 +41,7 @@ typedef struct series {
     long long damaged; /* lines of the metrics that were skipped */
 } series;
 
+/* How far two runs were compared, and where they differ. */
 typedef struct verdict {
     long long from, to; /* steps that were compared: states after from … to */
     long long compared; /* number of steps in that range whose hash or loss both runs recorded */
@@ -52,13 +53,15 @@ typedef struct verdict {
 
 /* ---- what a run recorded ----------------------------------------------------------------------------------------- */
 
+/* Frees the arrays and leaves an empty series. */
 static void free_series(series *s) {
     free(s->state);
     free(s->loss);
     *s = (series){.last = -1};
 }
 
-/* Adds the hashes of checkpoints. The state after the last step is recorded only there. */
+/* Adds the state hashes that checkpoints hold, for steps without one: the state after the last step is recorded only
+ * there. Unreadable checkpoints are skipped. */
 static void add_checkpoints(const char *run, series *s) {
     ls_store *store = NULL;
     ls_store_entry *entries = NULL;
@@ -81,7 +84,8 @@ static void add_checkpoints(const char *run, series *s) {
     ls_store_close(store);
 }
 
-/* Reads loss and state hash by step; a step that was not recorded has NaN and "". */
+/* Reads loss and state hash of each step from the run's metrics and checkpoints; a step that was not recorded has NaN
+ * and "". On failure the caller still calls free_series(). */
 static ls_status read_series(const char *run, series *s) {
     static ls_run_log log;
     *s = (series){.last = -1};
@@ -103,9 +107,11 @@ static ls_status read_series(const char *run, series *s) {
     return whole ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for %lld steps", s->last);
 }
 
+/* Returns whether two losses have the same bits. */
 static bool same_loss(double a, double b) { return memcmp(&a, &b, sizeof a) == 0; }
 
-/* Compares the steps after v->to that `other` has reached. */
+/* Compares the steps after v->to that both runs have recorded, up to the first difference, and updates the verdict.
+ * Called again as a replay goes on. A step without both hashes is compared by its loss. */
 static void compare_recorded_steps(const series *run, const series *other, verdict *v) {
     for (long long s = v->to + 1; s <= run->last && s <= other->last && v->differs < 0; s++) {
         bool both = run->state[s][0] && other->state[s][0];
@@ -128,12 +134,13 @@ static void compare_recorded_steps(const series *run, const series *other, verdi
 
 /* ---- the replay -------------------------------------------------------------------------------------------------- */
 
+/* The process that trains again, and its temporary folder. */
 typedef struct replay {
     char folder[PATH_MAX / 2], run[PATH_MAX]; /* `run` is inside `folder` */
-    long long from;
-    bool resumes;
-    pid_t child;
-    char config[PATH_MAX]; /* the file of the run that has its options */
+    long long from;                           /* step after which it begins; 0: the start of the run */
+    bool resumes;                             /* from a linked checkpoint */
+    pid_t child;                              /* 0: it is not running */
+    char config[PATH_MAX];                    /* the file of the run that has its options */
 } replay;
 
 /* Copies the file `from` to folder `to` under the name `name`. */
@@ -158,8 +165,8 @@ static ls_status copy_file_if_present(const char *from, const char *to, const ch
     return copy_as(path, to, name);
 }
 
-/* Finds the saved options of a run. Fails if they are damaged, because a replay with other options would report correct
- * steps as wrong. */
+/* Finds the file with the run's saved options. Fails if they are damaged, because a replay with other options would
+ * report correct steps as wrong. */
 static ls_status find_config(const char *run, char path[PATH_MAX]) {
     switch (ls_saved_config_find(run, path)) {
     case LS_CONFIG_SOUND: return LS_OK;
@@ -174,7 +181,7 @@ static ls_status find_config(const char *run, char path[PATH_MAX]) {
     }
 }
 
-/* Hard-links a checkpoint into the replay. No copy is necessary, because the files of a checkpoint never change. */
+/* Hard-links the files of a checkpoint of `store` into folder `to`. No copy is necessary, because they never change. */
 static ls_status link_checkpoint(const ls_store *store, const char *to, int64_t step) {
     ls_path from = ls_store_folder(store, step);
     const char *slash = strrchr(from.text, '/');
@@ -193,9 +200,9 @@ static ls_status link_checkpoint(const ls_store *store, const char *to, int64_t 
     return status;
 }
 
-/* Sets *step to the oldest intact checkpoint with recorded steps after it or, if `most` is not negative, to the newest
- * intact one up to `most`; −1: the replay starts from the beginning, as it does for a short run without --save-every,
- * whose only checkpoint is that of its last step. */
+/* Sets *step to the oldest intact checkpoint before step `last` or, if `most` is not negative, to the newest intact one
+ * up to step `most`; −1: none, so the replay starts from the beginning, as for a short run without --save-every, whose
+ * only checkpoint is that of its last step. most 0: −1. */
 static ls_status choose_checkpoint(const ls_store *store, int64_t most, int64_t last, int64_t *step) {
     ls_store_entry *entries = NULL;
     int count = 0;
@@ -210,8 +217,8 @@ static ls_status choose_checkpoint(const ls_store *store, int64_t most, int64_t 
     return LS_OK;
 }
 
-/* Makes the run of the replay in a folder of its own inside the run: links the newest checkpoint up to step `most`,
- * from which it trains to step `last`. */
+/* Makes a run in a temporary folder inside `run`, with its options and a link to the checkpoint that
+ * choose_checkpoint() selects, from which it trains to step `last`. Without a checkpoint only the folder is made. */
 static ls_status prepare_replay(const char *run, int64_t most, int64_t last, replay *r) {
     static const char *const names[] = {"identity.json", "layout.json", "parent.json", "device.json"};
     ls_store *store = NULL;
@@ -235,6 +242,8 @@ static ls_status prepare_replay(const char *run, int64_t most, int64_t last, rep
     return status;
 }
 
+/* Starts `lockstep train` for the replay as a child process, without checkpoints and evaluations, with its output in
+ * folder/log. Sets r->child. */
 static ls_status start_replay(const char *run, replay *r) {
     char log[PATH_MAX], folder[PATH_MAX];
     if (snprintf(log, sizeof log, "%s/log", r->folder) >= PATH_MAX)
@@ -257,7 +266,7 @@ static ls_status start_replay(const char *run, replay *r) {
     _exit(127);
 }
 
-/* Returns a failure with the exit status and the last line of the replay's log. */
+/* Returns LS_ERR_FAILED with the exit status and the last line of the replay's log. */
 static ls_status fail_with_log(const replay *r, int rc) {
     char path[PATH_MAX], last[400] = "";
     char *data = NULL;
@@ -273,6 +282,8 @@ static ls_status fail_with_log(const replay *r, int rc) {
     return ls_fail(LS_ERR_FAILED, "the replay ended with %d: %s", rc, last);
 }
 
+/* Compares what the replay has recorded so far. Metrics that do not exist yet, or cannot be read now, are no
+ * failure. */
 static ls_status compare_replay(const replay *r, const series *run, verdict *v) {
     series other;
     if (!ls_folder_has(r->run, "metrics.jsonl")) return LS_OK;
@@ -281,7 +292,8 @@ static ls_status compare_replay(const replay *r, const series *run, verdict *v) 
     return LS_OK;
 }
 
-/* Follows the replay until it differs, ends, or reaches the end of the run's record. */
+/* Compares every 0.2 s until the replay ends; asks it to end (SIGTERM) at the first difference or when it has reached
+ * the run's last step. Sets r->child to 0. Fails if the replay itself failed. */
 static ls_status follow(replay *r, const series *run, verdict *v) {
     int rc = 0;
     bool ended = false, asked = false;
@@ -305,8 +317,8 @@ static ls_status follow(replay *r, const series *run, verdict *v) {
 
 static const char *const tensor_names[LS_STATE_TENSORS] = {"weight", "moment 1", "moment 2"};
 
-/* Lists the tensors whose sums differ and, if both runs have the same number of workers, the workers whose sums differ.
- */
+/* Returns a new list of the tensors (weight, moments of each parameter) whose sums over all workers differ and, if both
+ * runs have the same number of workers, the workers whose sums differ. */
 static json_t *list_tensors(const ls_state_record *a, const ls_state_record *b) {
     json_t *list = json_array();
     size_t count = (size_t)a->params * LS_STATE_TENSORS;
@@ -327,8 +339,8 @@ static json_t *list_tensors(const ls_state_record *a, const ls_state_record *b) 
     return list;
 }
 
-/* Returns the tensors that differ after a step, or NULL if one of the runs has no record of it. *all is set to the
- * number of tensors. */
+/* Returns a new list of the tensors that differ after a step, or NULL if one of the runs has no record of it or other
+ * parameters. *all is set to the number of tensors. */
 static json_t *find_tensors(const char *run, const char *other, long long step, size_t *all) {
     ls_state_record a, b;
     json_t *list = NULL;
@@ -345,6 +357,7 @@ static json_t *find_tensors(const char *run, const char *other, long long step, 
     return list;
 }
 
+/* Returns whether all tensors of the list belong to the same parameter. */
 static bool are_of_one_parameter(const json_t *tensors) {
     const char *first = json_string_value(json_object_get(json_array_get(tensors, 0), "parameter"));
     for (size_t i = 1; i < json_array_size(tensors); i++)
@@ -353,7 +366,7 @@ static bool are_of_one_parameter(const json_t *tensors) {
     return true;
 }
 
-/* Prints the tensors that differ, at most TENSORS_SHOWN; `all`: how many were compared. */
+/* Prints the tensors that differ, at most TENSORS_SHOWN, and what that suggests; `all`: how many were compared. */
 static void print_tensors(const json_t *tensors, size_t all) {
     size_t count = json_array_size(tensors);
     printf("tensors that differ: %zu of %zu\n", count, all);
@@ -371,6 +384,8 @@ static void print_tensors(const json_t *tensors, size_t all) {
              : "several parameters differ: the gradient of that step was wrong, or the weights it was computed from");
 }
 
+/* Prints the verdict. last: step recorded last; other: "other" or "replayed"; tensors: those that differ, or NULL if
+ * unknown. */
 static void print_verdict(const verdict *v, long long last, const char *other, const json_t *tensors, size_t all) {
     if (v->from > 0) printf("not replayed: steps 1 to %lld (--from 0 replays all)\n", v->from);
     printf("compared: steps %lld to %lld, by state hashes in %lld of them\n", v->from + 1, v->to, v->hashes);
@@ -397,7 +412,7 @@ static void print_verdict(const verdict *v, long long last, const char *other, c
         puts("tensor and worker are unknown: RUN/state no longer has the hashes of that step");
 }
 
-/* Fails if no step was compared, because "no difference" would then be misleading. */
+/* Fails with LS_ERR_INPUT if no step was compared, because "no difference" would then be misleading. */
 static ls_status check_something_was_compared(const ls_options *options, const series *run, const verdict *v) {
     if (v->compared > 0 || v->differs >= 0) return LS_OK;
     if (options->against)
@@ -410,13 +425,15 @@ static ls_status check_something_was_compared(const ls_options *options, const s
                    v->from, run->last);
 }
 
-/* Warns about damaged lines. They are not compared, because a wrong number in them would incriminate a correct step. */
+/* Warns about damaged lines of the metrics. They are not compared, because a wrong number in them would incriminate a
+ * correct step. */
 static void warn_damaged(const char *run, const series *s) {
     if (s->damaged > 0)
         ls_log_warn("%s: metrics.jsonl has %lld damaged line%s, not compared here; --resume sets damaged lines aside",
                     run, s->damaged, s->damaged == 1 ? "" : "s");
 }
 
+/* Prints the verdict as text or JSON. other: folder of the run that was compared, to find the tensors that differ. */
 static ls_status report_verdict(const ls_options *options, const char *other, const series *run, const verdict *v) {
     LS_TRY(check_something_was_compared(options, run, v));
     size_t all = 0;
@@ -436,12 +453,13 @@ static ls_status report_verdict(const ls_options *options, const char *other, co
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-/* Fails if the runs differ, so that a script sees it in the exit status. */
+/* Returns LS_ERR_FAILED if the runs differ, so that a script sees it in the exit status. */
 static ls_status fail_on_difference(const verdict *v) {
     if (v->differs < 0) return LS_OK;
     return ls_fail(LS_ERR_FAILED, "step %lld was computed wrongly; continue from a checkpoint before it", v->differs);
 }
 
+/* Compares with another recorded run (`lockstep bisect A B`), without a replay, and reports. */
 static ls_status compare_with_run(const ls_options *options, const series *run, verdict *v) {
     series other;
     LS_TRY(read_series(options->against, &other));
@@ -451,6 +469,7 @@ static ls_status compare_with_run(const ls_options *options, const series *run, 
     return report_verdict(options, options->against, run, v);
 }
 
+/* Replays the run, compares, reports, and removes the replay's folder in every case. */
 static ls_status compare_with_replay(const ls_options *options, const series *run, verdict *v) {
     replay r = {.child = 0};
     char path[PATH_MAX];
@@ -469,6 +488,7 @@ static ls_status compare_with_replay(const ls_options *options, const series *ru
     return status == LS_OK ? removed : status;
 }
 
+/* Runs `lockstep bisect`. LS_ERR_FAILED if a step differs, LS_ERR_INPUT if nothing could be compared. */
 ls_status ls_cmd_bisect(const ls_options *options) {
     verdict v = {.differs = -1};
     series run;

@@ -1,5 +1,5 @@
-/* cmd_doctor.c: `lockstep doctor RUN`: reads a run directory alone and writes its post-mortem; --times FILE: a table of
- * measured times instead. */
+/* cmd_doctor.c: `lockstep doctor RUN`: diagnoses a run from the files in its directory, also after it has failed; with
+ * a second run compares both; --times FILE: explains a table of measured times instead. */
 #include <string.h>
 
 #include "cli/cli.h"
@@ -8,7 +8,8 @@
 #include "cli/doctor/report.h"
 #include "cli/doctor/times.h"
 
-/* Adds the layout that the planner finds as advice to the first cause of time that another layout may cure. */
+/* Replaces the advice of the first cause of lost time that another layout may cure (network, bubble, imbalance) by the
+ * layout that the planner finds, if that is clearly faster. */
 static void add_layout_advice(const char *path, ls_diagnosis *d) {
     const ls_utilisation *u = &d->use;
     double steps = 1 - u->share[LS_USE_CHECKPOINTS] - u->share[LS_USE_EVALUATION], ms = u->step_ms / steps;
@@ -29,6 +30,7 @@ static void add_layout_advice(const char *path, ls_diagnosis *d) {
     }
 }
 
+/* Diagnoses the run and prints the verdict, as text or JSON. */
 static ls_status diagnose_and_print(const ls_options *options, const ls_run_log *run) {
     static ls_diagnosis diagnosis;
     ls_status status = ls_diagnose(run, &diagnosis);
@@ -41,6 +43,7 @@ static ls_status diagnose_and_print(const ls_options *options, const ls_run_log 
     return status;
 }
 
+/* Opens and diagnoses both runs, RUN and the one it is compared with, and prints how they differ. */
 static ls_status compare_two_runs(const ls_options *options) {
     const char *const name[2] = {options->run, options->against};
     static ls_run_log run[2];
@@ -56,6 +59,7 @@ static ls_status compare_two_runs(const ls_options *options) {
     return status;
 }
 
+/* Runs `lockstep doctor`. A diagnosis that finds faults is LS_OK; only what cannot be read or asked for fails. */
 ls_status ls_cmd_doctor(const ls_options *options) {
     bool numerics = options->show == LS_DOCTOR_NUMERICS;
     ls_run_log run;

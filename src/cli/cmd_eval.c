@@ -1,5 +1,5 @@
-/* cmd_eval.c: `lockstep eval`: how well a model predicts data: loss, perplexity, bits per byte; of an image model loss
- * and accuracy over the test images. */
+/* cmd_eval.c: `lockstep eval`: measures how well a model predicts data: loss, perplexity, bits per byte; of an image
+ * model loss and accuracy over the test images. */
 #include <unistd.h>
 
 #include "api/run.h"
@@ -9,7 +9,8 @@
 #include "numerics/elementary.h"
 #include "run/stop.h"
 
-/* Shows the number of evaluated windows on a terminal, at intervals. `ctx`: when it was last shown. */
+/* Shows the share of evaluated windows on a terminal, at most every 0.2 s, and notices on standard error. A callback;
+ * ctx: a double, the time at which it was last shown. */
 static ls_status show(void *ctx, const ls_run_event *event) {
     double *shown = ctx, now = ls_clock_seconds();
     if (event->kind == LS_RUN_PREPARES) fprintf(stderr, "%s\n", event->text);
@@ -21,6 +22,7 @@ static ls_status show(void *ctx, const ls_run_event *event) {
     return LS_OK;
 }
 
+/* Prints the results of a language model, as text or JSON. bits_per_byte ≤ 0 means that it is unknown. */
 static ls_status print_evaluation(const ls_run *run, const ls_evaluation *e) {
     const ls_loaded *l = &run->loaded;
     const char *precision = ls_dtype_word(l->policy.act), *unit = ls_unit_name(l->policy.unit);
@@ -50,6 +52,7 @@ static ls_status print_evaluation(const ls_run *run, const ls_evaluation *e) {
                                        "seconds", e->seconds));
 }
 
+/* Prints the results of an image model, loss and accuracy, as text or JSON. */
 static ls_status print_images(const ls_run *run, const ls_evaluation *e) {
     char hex[64];
     if (!run->options.json) {
@@ -66,6 +69,7 @@ static ls_status print_images(const ls_run *run, const ls_evaluation *e) {
                                        (json_int_t)e->samples, "seconds", e->seconds));
 }
 
+/* Opens the model and its data, evaluates and prints. An accuracy below 0 marks a language model. */
 static ls_status evaluate(const ls_options *options) {
     ls_run *run = NULL;
     ls_evaluation result;
@@ -77,6 +81,7 @@ static ls_status evaluate(const ls_options *options) {
     return status;
 }
 
+/* Runs `lockstep eval` with handlers for signals that stop it, which are restored at the end. */
 ls_status ls_cmd_eval(const ls_options *options) {
     LS_TRY(ls_stop_install());
     ls_status status = evaluate(options);

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "cli/print.h"
 
+/* Runs `lockstep import`: converts a Hugging Face or llm.c model to a checkpoint in --out, and prints what it was. */
 ls_status ls_cmd_import(const ls_options *options) {
     ls_exchanged model;
     LS_TRY(ls_import(options, &model));
@@ -16,6 +17,8 @@ ls_status ls_cmd_import(const ls_options *options) {
     return LS_OK;
 }
 
+/* Runs `lockstep export`: writes a checkpoint as a Hugging Face folder or an llm.c file in --out, and prints what it
+ * was. */
 ls_status ls_cmd_export(const ls_options *options) {
     ls_exchanged model;
     LS_TRY(ls_export(options, &model));

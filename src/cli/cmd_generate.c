@@ -1,4 +1,4 @@
-/* cmd_generate.c: `lockstep generate`: the prompt and what the model makes of it, on standard output as it comes. */
+/* cmd_generate.c: `lockstep generate`: prints the prompt and its continuation by the model, token by token. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -14,7 +14,8 @@ typedef struct writer {
     ls_utf8_stream shown;
 } writer;
 
-/* Prints whole characters only; at the end (0 bytes) it prints an unfinished one as U+FFFD. */
+/* Writes the next bytes of text, whole UTF-8 characters only; at the end (0 bytes) an unfinished one as U+FFFD. Sets
+ * *stop if a signal came or the reader closed the pipe. A callback; ctx is the writer. */
 static ls_status print(void *ctx, const char *text, size_t bytes, int *stop) {
     writer *w = ctx;
     char *shown = malloc(ls_utf8_stream_room(bytes));
@@ -27,7 +28,7 @@ static ls_status print(void *ctx, const char *text, size_t bytes, int *stop) {
     return LS_OK;
 }
 
-/* Generates the text of a run to w->out. */
+/* Generates the text of a run to w->out; sets the number of tokens and the seconds that generation took. */
 static ls_status write_text(const ls_options *options, writer *w, int64_t *tokens, double *seconds) {
     ls_run *run = NULL;
     int stop;
@@ -40,6 +41,8 @@ static ls_status write_text(const ls_options *options, writer *w, int64_t *token
     return status;
 }
 
+/* Generates to standard output, or with --json into memory and prints one object. Returns the stop status if a signal
+ * ended it. */
 static ls_status generate(const ls_options *options) {
     char *text = NULL;
     size_t bytes;
@@ -59,6 +62,7 @@ static ls_status generate(const ls_options *options) {
     return status == LS_OK ? ls_stop_status() : status;
 }
 
+/* Runs `lockstep generate` with handlers for signals that stop it, which are restored at the end. */
 ls_status ls_cmd_generate(const ls_options *options) {
     LS_TRY(ls_stop_install());
     ls_status status = generate(options);

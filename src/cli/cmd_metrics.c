@@ -19,11 +19,12 @@ enum { COLUMNS_MAX = 32, SHOWN = 80, NUMBER_MAX = 40, UPDATE_MS = 1000 };
 
 typedef struct table {
     const ls_run_log *log;
-    const ls_series_column *columns[COLUMNS_MAX];
+    const ls_series_column *columns[COLUMNS_MAX]; /* to print, after the step */
     size_t count;
-    long long every;
+    long long every; /* prints every so many steps */
 } table;
 
+/* Adds the column called `name`, once; "step" is always printed and adds nothing. Fails for an unknown name. */
 static ls_status add_column(table *t, const ls_options *o, const char *name) {
     const ls_series_column *column = ls_series_column_find(name);
     if (strcmp(name, "step") == 0) return LS_OK; /* it is always there */
@@ -41,6 +42,7 @@ static ls_status add_column(table *t, const ls_options *o, const char *name) {
     return LS_OK;
 }
 
+/* Chooses the columns of --columns or, without it, all that the run recorded. */
 static ls_status choose_columns(table *t, const ls_options *o) {
     if (!o->columns) {
         for (size_t i = 0; i < ls_series_column_count && t->count < COLUMNS_MAX; i++)
@@ -56,7 +58,8 @@ static ls_status choose_columns(table *t, const ls_options *o) {
     return status;
 }
 
-/* Prints the fewest digits that read back to the same bits; returns `text`. */
+/* Returns a number with the fewest digits, from 9 on, that read back to the same bits: in `text`, or a static "nan",
+ * "inf" or "-inf". */
 static const char *number_text(double value, char text[NUMBER_MAX]) {
     if (isnan(value)) return "nan";
     if (isinf(value)) return value > 0 ? "inf" : "-inf";
@@ -68,11 +71,13 @@ static const char *number_text(double value, char text[NUMBER_MAX]) {
     return text;
 }
 
+/* Returns whether record i has a value in this column: a number, or a NaN that was itself recorded. */
 static bool is_recorded(const ls_series_column *column, const ls_run_log *log, size_t i) {
     return !isnan(column->get(log, i)) || (column->is_told && column->is_told(log, i));
 }
 
-/* Prints a row, which has a step, an evaluation after it, or both. */
+/* Prints a row. at_step, at_validation: indices of the step's record and of the evaluation after it; NULL: there is
+ * none, its columns stay empty. */
 static void print_step_row(const table *t, long long step, const size_t *at_step, const size_t *at_validation) {
     char text[NUMBER_MAX];
     printf("%lld", step);
@@ -85,6 +90,7 @@ static void print_step_row(const table *t, long long step, const size_t *at_step
     putchar('\n');
 }
 
+/* Prints the table as CSV: every --every-th step, each step with an evaluation, and the last. */
 static void print_csv(const table *t) {
     const ls_run_log *log = t->log;
     printf("step");
@@ -110,7 +116,7 @@ static void print_csv(const table *t) {
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-/* Prints NaN and infinities as texts, as metrics.jsonl does. */
+/* Prints a number as JSON; NaN and infinities as texts, as metrics.jsonl does. */
 static void print_json_number(double value) {
     char text[NUMBER_MAX];
     if (isfinite(value))
@@ -119,12 +125,13 @@ static void print_json_number(double value) {
         printf("\"%s\"", number_text(value, text));
 }
 
-/* Shows every --every-th step, and the last row. */
+/* Returns whether entry i of `count` is printed: every --every-th step, and the last entry. */
 static bool is_shown(const table *t, long long step, size_t i, size_t count) {
     return step % t->every == 0 || i + 1 == count;
 }
 
-/* Prints "steps":{"step":[…],"loss":[…]} with null for what was not recorded, and a text for what is not finite. */
+/* Prints "steps":{"step":[…],"loss":[…]}, or the same for evaluations, with null for what was not recorded and a text
+ * for what is not finite. */
 static void print_json_lists(const table *t, bool of_validation) {
     const ls_run_log *log = t->log;
     size_t count = of_validation ? log->validation_count : log->step_count;
@@ -150,6 +157,7 @@ static void print_json_lists(const table *t, bool of_validation) {
     printf("]}");
 }
 
+/* Prints a value without a newline and releases it; NULL fails with LS_ERR_RESOURCE. */
 static ls_status print_json_text(json_t *json) {
     char *text = json ? json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
     json_decref(json);
@@ -159,6 +167,7 @@ static ls_status print_json_text(json_t *json) {
     return LS_OK;
 }
 
+/* Prints the run as one JSON object: columns, starts, events and text samples. */
 static ls_status print_metrics_json(const table *t, const char *run) {
     const ls_run_log *log = t->log;
     printf("{\"run\":");
@@ -194,6 +203,7 @@ static ls_status print_metrics_json(const table *t, const char *run) {
     return LS_OK;
 }
 
+/* Prints the run, with the steps of the runs it was forked from, as CSV or JSON. */
 static ls_status print_table(const ls_options *o) {
     ls_series *series;
     LS_TRY(ls_series_open(o->run, LS_SERIES_PARENTS, &series));
@@ -209,7 +219,8 @@ static ls_status print_table(const ls_options *o) {
 
 /* ---- TensorBoard ------------------------------------------------------------------------------------------------- */
 
-/* Waits for at most `wait_ms`; returns whether standard input, a pipe that the run holds, has been closed. */
+/* Waits for at most `wait_ms`; returns whether standard input, a pipe that the run's processes hold, has been
+ * closed. */
 static bool has_ended(int wait_ms) {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     char rest[64];
@@ -217,12 +228,15 @@ static bool has_ended(int wait_ms) {
     return (input.revents & (POLLHUP | POLLERR | POLLNVAL)) || read(STDIN_FILENO, rest, sizeof rest) <= 0;
 }
 
-/* Signals that end the run come to this process too, where a terminal sends them: it ends when the run does. */
+/* Ignores the signals that end the run, because a terminal sends them to this process too: it ends when the run
+ * does. */
 static void leave_signals(void) {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) (void)signal(signals[i], SIG_IGN);
 }
 
+/* Writes event files for TensorBoard every second until the run ends. `train --tensorboard` starts this process with a
+ * pipe as its standard input; with a terminal there, the run ends when no process has its folder open. */
 static ls_status follow(const ls_options *o, const char *folder) {
     ls_board *board = NULL;
     ls_status status = LS_OK;
@@ -243,6 +257,7 @@ static ls_status follow(const ls_options *o, const char *folder) {
     return status;
 }
 
+/* Writes the run as event files for TensorBoard, once or (--follow) while it trains. */
 static ls_status write_board(const ls_options *o) {
     ls_board *board;
     bool in_run = strcmp(o->tensorboard, "run") == 0;
@@ -256,6 +271,7 @@ static ls_status write_board(const ls_options *o) {
     return LS_OK;
 }
 
+/* Runs `lockstep metrics`: prints the run's table, or writes it for TensorBoard. */
 ls_status ls_cmd_metrics(const ls_options *o) {
     if (!o->run) return ls_fail(LS_ERR_INPUT, "metrics needs a run: lockstep metrics RUN");
     if (o->csv && o->json) return ls_options_fail(o, LS_OPT_csv, "print CSV or JSON, not both");

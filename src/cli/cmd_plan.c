@@ -1,4 +1,5 @@
-/* cmd_plan.c: `lockstep plan`: layouts of a model on a cluster, or how well predictions meet measured runs. */
+/* cmd_plan.c: `lockstep plan`: finds the fastest layout of a model on a cluster; its modes --validate, --compare and
+ * --recovery are in cli/plan. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 
 #define GIB (1024.0 * 1024.0 * 1024.0)
 
+/* Prints the table of known chips: memory, peak TFLOP/s (bf16, else fp16; fp8), memory bandwidth, source. */
 static void print_chips(void) {
     printf("%-24s %9s %12s %12s %10s  %s\n", "chip", "GiB", "16 bit, TF/s", "fp8, TF/s", "GB/s", "source");
     for (int i = 0; ls_chip_row(i); i++) {
@@ -24,6 +26,7 @@ static void print_chips(void) {
     }
 }
 
+/* Prints the table of known links: bandwidth, share of it that is reached, start and hop latency, source. */
 static void print_links(void) {
     printf("%-24s %9s %7s %9s %9s  %s\n", "link", "GB/s", "share", "start, µs", "hop, µs", "source");
     for (int i = 0; ls_link_row(i); i++) {
@@ -34,6 +37,7 @@ static void print_links(void) {
     }
 }
 
+/* Prints the table of stacks, the training programs that a plan can assume. */
 static void print_stacks(void) {
     printf("%-24s %s\n", "program", "description");
     for (int i = 0; ls_stack_row(i); i++)
@@ -41,9 +45,11 @@ static void print_stacks(void) {
                ls_stack_row(i)->memory_source);
 }
 
+/* Returns whether an option's value is the word "list"; false for NULL. */
 static bool is_list(const char *value) { return value && strcmp(value, "list") == 0; }
 
-/* Prints the list that an option asks for, of models, chips and so on; returns false if none does. */
+/* Prints the list that --cluster, a link option or --stack asks for with the value "list"; returns false if none
+ * does. */
 static bool print_list(const ls_options *o) {
     bool links = is_list(o->node_link) || is_list(o->network) || is_list(o->link);
     if (is_list(o->cluster)) {
@@ -62,7 +68,8 @@ static bool print_list(const ls_options *o) {
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
-/* Formats a flat object as YAML, a line for each member: JSON scalars are YAML scalars. NULL: out of memory. */
+/* Returns a flat object as YAML, a line for each member (JSON scalars are YAML scalars), which the caller frees. NULL:
+ * out of memory. */
 static char *yaml_text(json_t *object) {
     char *text = NULL;
     size_t bytes;
@@ -81,7 +88,8 @@ static char *yaml_text(json_t *object) {
     return NULL;
 }
 
-/* Formats the layout as YAML or JSON, by the ending of the path. Returns NULL if out of memory. */
+/* Returns the layout as YAML if the path ends in .yaml or .yml, else as JSON; the caller frees it. NULL: out of
+ * memory. */
 static char *layout_text(json_t *layout, const char *path) {
     char *text = NULL;
     if (!ls_json_is_format(path, "{", 1)) return yaml_text(layout);
@@ -91,7 +99,7 @@ static char *layout_text(json_t *layout, const char *path) {
     return text;
 }
 
-/* For --out. */
+/* Writes the best layout, or with --robust the robust one, to the file of --out, which `train --layout` reads. */
 static ls_status write_layout(const ls_plan *plan) {
     json_t *json = ls_plan_layout_json(plan, 0);
     char *text = json ? layout_text(json, plan->options->out) : NULL;
@@ -102,12 +110,15 @@ static ls_status write_layout(const ls_plan *plan) {
     return status == LS_OK ? LS_OK : ls_fail_at(status, "--out: ");
 }
 
+/* Prints the whole plan as JSON; a plan for measured machines in one line. */
 static ls_status print_plan_json(ls_plan *plan) {
     json_t *json;
     LS_TRY(ls_plan_whole_json(plan, &json));
     return (plan->is_native ? ls_cli_print_json : ls_cli_print_json_lines)(json_incref(json));
 }
 
+/* Prints a plan as text or JSON, after it has written the files of --out and --memo. A plan for a measured machine has
+ * no memo. */
 static ls_status answer(ls_plan *plan) {
     const ls_options *o = plan->options;
     if (o->out && ls_plan_count(plan) > 0) LS_TRY(write_layout(plan));
@@ -120,6 +131,8 @@ static ls_status answer(ls_plan *plan) {
     return LS_OK;
 }
 
+/* Runs `lockstep plan`, or the mode that --validate, --compare or --recovery selects, or prints a list of known chips,
+ * links or programs. */
 ls_status ls_cmd_plan(const ls_options *options) {
     ls_plan *plan = NULL;
     bool fits = options->leave_out || options->fit;

@@ -14,6 +14,8 @@ static double matmul_rate(const ls_native_rates *r, int type) {
     return 2e-9 * 1024 * 768 * 768 / ls_native_matmul_seconds(r, LS_GEMM_NT, type, 1024, 768, 768, 1);
 }
 
+/* Prints a row for each measured number of workers: rates of matmuls (0 types that were not measured are left out),
+ * attention, copies, AdamW, and the launch time. */
 static void print_rates(const ls_native_machine *m) {
     printf("\n%7s %7s", "workers", "threads");
     for (int type = 0; type < LS_NATIVE_TYPES; type++)
@@ -33,6 +35,7 @@ static void print_rates(const ls_native_machine *m) {
     }
 }
 
+/* Prints latency and bandwidth of each measured collective; nothing if one worker alone was measured. */
 static void print_links(const ls_native_machine *m) {
     if (m->links == 0) return;
     printf("\n%7s %5s  %-14s %-9s %12s %12s\n", "workers", "group", "operation", "transport", "latency us", "GB/s");
@@ -43,18 +46,21 @@ static void print_links(const ls_native_machine *m) {
     }
 }
 
-/* Returns the bandwidth of a pass over large arrays in GB/s; `bytes`: moved per element. */
+/* Returns the bandwidth of an elementwise pass over large arrays in GB/s; `bytes`: moved per element. is_16: of 16-bit
+ * numbers. */
 static double pass_rate(const ls_native_rates *r, ls_native_pass pass, bool is_16, double bytes) {
     double elems = (double)r->sizes.pass[1];
     return 1e-9 * bytes * elems / r->pass[pass][is_16][1];
 }
 
-/* Returns the rate of attention by the work of its kernels: two matmuls forward, five backward, half of the pairs. */
+/* Returns the rate of attention in TFLOP/s by the work of its kernels: two matmuls forward, five backward, half of the
+ * pairs. */
 static double attention_rate(const ls_native_rates *r, int type, bool backward) {
     double T = (double)r->sizes.length[1], d = (double)r->sizes.head[0], flops = (backward ? 5 : 2) * T * T * d;
     return 1e-12 * flops / r->attention[backward][type][0][1];
 }
 
+/* Prints the rates of the GPU with one worker: matmuls and attention by type in TFLOP/s, passes in GB/s, latencies. */
 static void print_gpu_rates(const ls_native_gpu *g) {
     const ls_native_rates *r = &g->rates;
     printf("\n%-17s %15s %17s %17s\n", "GPU, one worker", "matmul TFLOP/s", "attention forward", "backward");
@@ -72,6 +78,7 @@ static void print_gpu_rates(const ls_native_gpu *g) {
            1e6 * r->launch_seconds, 1e6 * g->read_seconds, g->open_seconds);
 }
 
+/* Prints latency and bandwidth of the collectives between workers on GPUs. */
 static void print_gpu_links(const ls_native_gpu *g) {
     if (g->links == 0) {
         printf("no second worker could be started on this GPU, so plans use one worker\n");
@@ -86,6 +93,7 @@ static void print_gpu_links(const ls_native_gpu *g) {
     }
 }
 
+/* Prints what was measured of the GPU; nothing on a machine without one. */
 static void print_gpu(const ls_native_gpu *g) {
     if (g->count == 0) return;
     printf("\nGPU      %d × %s, compute capability %d.%d, %.1f GiB (%.1f GiB free)\n", g->count, g->name,
@@ -101,6 +109,7 @@ static void print_gpu(const ls_native_gpu *g) {
     print_gpu_links(g);
 }
 
+/* Prints all measurements as text. seconds: that the probe took. */
 static void print_machine(const ls_native_machine *m, const char *path, double seconds) {
     printf("machine  %s, %d core%s, %s kernels, %.1f GiB\n", m->cpu, m->cores, m->cores == 1 ? "" : "s", m->isa,
            m->memory_bytes / (1024.0 * 1024 * 1024));
@@ -112,6 +121,7 @@ static void print_machine(const ls_native_machine *m, const char *path, double s
     printf("\nmeasured in %.1f s; written to %s\n", seconds, path);
 }
 
+/* Prints the cluster file itself, with all measurements, as JSON. */
 static ls_status print_machine_json(const ls_native_machine *m) {
     ls_cluster cluster;
     json_t *measured = ls_native_machine_to_json(m);
@@ -121,6 +131,8 @@ static ls_status print_machine_json(const ls_native_machine *m) {
     return ls_cli_print_json_lines(whole);
 }
 
+/* Runs `lockstep probe`: measures, writes the cluster file, and prints the measurements. Under a launcher only the
+ * first process prints. */
 ls_status ls_cmd_probe(const ls_options *o) {
     double begin = ls_clock_seconds();
     char path[PATH_MAX];

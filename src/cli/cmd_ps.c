@@ -1,4 +1,4 @@
-/* cmd_ps.c: `lockstep ps`: the runs that are at work on this machine, a line each. */
+/* cmd_ps.c: `lockstep ps`: lists the runs that are training on this machine, a line each. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,10 +10,12 @@
 
 enum { LAYOUT_MAX = 64 };
 
+/* Returns the run's last recorded step, owned by its log; NULL: none yet. */
 static const ls_run_log_step *last_of(const ls_living *run) {
     return run->log.step_count > 0 ? &run->log.steps[run->log.step_count - 1] : NULL;
 }
 
+/* Writes "dp 2 tp 1 pp 4", "1 worker", or "?" if the layout is not recorded. */
 static void layout_text(const ls_run_log *log, char text[LAYOUT_MAX]) {
     if (log->dp == 0)
         snprintf(text, LAYOUT_MAX, "?");
@@ -23,6 +25,7 @@ static void layout_text(const ls_run_log *log, char text[LAYOUT_MAX]) {
         snprintf(text, LAYOUT_MAX, "dp %d tp %d pp %d", log->dp, log->tp, log->pp);
 }
 
+/* Prints a run's line of the table; what is not known stays empty. */
 static void print_run(const ls_living *run) {
     const ls_run_log_step *last = last_of(run);
     char layout[LAYOUT_MAX], step[48], loss[24] = "", speed[24] = "", eta[LS_PROGRESS_TIME_MAX] = "", word[4096];
@@ -37,6 +40,8 @@ static void print_run(const ls_living *run) {
     printf("%8ld  %-16s  %15s  %9s  %8s  %7s  %s\n", run->pid, layout, step, loss, speed, eta, word);
 }
 
+/* Returns run i of the array ctx as a new object, without members that are not known. A callback of
+ * ls_cli_json_list(). */
 static json_t *run_json(const void *ctx, int i) {
     const ls_living *run = (const ls_living *)ctx + i;
     const ls_run_log_step *last = last_of(run);
@@ -55,6 +60,7 @@ static json_t *run_json(const void *ctx, int i) {
                      ls_cli_json_real_if(eta >= 0, eta));
 }
 
+/* Runs `lockstep ps`; no run is no failure. */
 ls_status ls_cmd_ps(const ls_options *options) {
     ls_living *list;
     size_t count;

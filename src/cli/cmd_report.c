@@ -1,4 +1,4 @@
-/* cmd_report.c: `lockstep report RUN…`: runs as one HTML file. */
+/* cmd_report.c: `lockstep report RUN…`: writes the page of one or several runs as one HTML file. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,8 @@
 #include "cli/print.h"
 #include "report/run/page.h"
 
-/* Splits a list of paths, which point into *text; the caller frees that. */
+/* Splits a list of at most `most` paths, one a line. The paths point into *text, which the caller frees; on failure it
+ * is NULL. */
 static ls_status split(const char *list, const char **paths, int most, int *count, char **text) {
     *text = strdup(list);
     *count = 0;
@@ -24,6 +25,7 @@ static ls_status split(const char *list, const char **paths, int most, int *coun
     return LS_OK;
 }
 
+/* Writes the page to --out, else into the folder of the only run, else to report.html here, and prints its path. */
 static ls_status write_report(const ls_options *options, const char *const *paths, int count) {
     ls_path out = options->out ? ls_path_format("%s", options->out)
                   : count == 1 ? ls_path_in(paths[0], "report.html")
@@ -37,6 +39,7 @@ static ls_status write_report(const ls_options *options, const char *const *path
     return LS_OK;
 }
 
+/* Runs `lockstep report` for at most LS_RUN_PAGE_RUNS_MAX runs. */
 ls_status ls_cmd_report(const ls_options *options) {
     const char *paths[LS_RUN_PAGE_RUNS_MAX];
     char *text = NULL;

@@ -5,6 +5,8 @@
 #include "cli/cli.h"
 #include "run/recover/resize.h"
 
+/* Runs `lockstep resize`: sends the request to the run's supervisor, the process that starts its workers, and prints
+ * its answer. */
 ls_status ls_cmd_resize(const ls_options *options) {
     char text[LS_RESIZE_TEXT_MAX];
     if (options->source[LS_OPT_workers].origin == LS_ORIGIN_DEFAULT)

@@ -1,4 +1,5 @@
-/* cmd_scale.c: `lockstep scale`: measures what more workers bring, and says where they stop helping, and why. */
+/* cmd_scale.c: `lockstep scale`: measures the speedup by more workers, fits a model of the step time to it, and
+ * predicts where more workers stop helping, and why. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,8 @@
 
 enum { DEFAULT_STEPS = 20, PIECE_MAX = 24 };
 
-/* Parses numbers from min to max separated by commas, sorts them and drops duplicates. */
+/* Parses numbers from min to max separated by commas into out[0 … *count − 1], sorted and without duplicates; entries
+ * already in `out` stay. Fails beyond `most` numbers. */
 static ls_status read_list(const ls_options *o, ls_option_id id, const char *text, int64_t min, int64_t max, int most,
                            int64_t *out, int *count) {
     for (const char *at = text;; at++) {
@@ -42,6 +44,7 @@ static ls_status read_list(const ls_options *o, ls_option_id id, const char *tex
     }
 }
 
+/* Sets the numbers of workers to measure: 1 and those of --workers or, without it, 2, 4, 8 … up to the cores. */
 static ls_status read_workers(ls_scale_plan *p) {
     int64_t list[LS_SCALE_COUNTS_MAX + 1] = {1};
     int count = 1;
@@ -56,6 +59,8 @@ static ls_status read_workers(ls_scale_plan *p) {
     return LS_OK;
 }
 
+/* Sets the global batches to measure: those of --global-batch or, without it, two that suit the largest number of
+ * workers. */
 static ls_status read_batches(ls_scale_plan *p) {
     int most = p->count[p->counts - 1], count = 0;
     int64_t list[LS_SCALE_BATCHES_MAX + 1];
@@ -76,6 +81,7 @@ static ls_status read_batches(ls_scale_plan *p) {
     return LS_OK;
 }
 
+/* Sets the names of the models to measure, those of --model; the caller frees them. */
 static ls_status read_models(ls_scale_plan *p) {
     const char *text = p->opts->model ? p->opts->model : "tiny";
     for (const char *at = text;; at++) {
@@ -91,6 +97,7 @@ static ls_status read_models(ls_scale_plan *p) {
     }
 }
 
+/* Fills the plan from the options and checks it. The first LS_SCALE_WARMUP of --steps are not measured. */
 static ls_status read_options(ls_scale_plan *p) {
     const ls_options *o = p->opts;
     ls_workers_options workers;
@@ -117,6 +124,7 @@ static ls_status read_options(ls_scale_plan *p) {
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
+/* Prints a factor in a column of this width; "-" if it is 0, which means not known. */
 static void print_factor(double value, int width) {
     if (value > 0)
         printf(" %*.2f", width, value);
@@ -124,6 +132,8 @@ static void print_factor(double value, int width) {
         printf(" %*s", width, "-");
 }
 
+/* Prints the table of measured steps: for each number of workers and batch the parts of a step in milliseconds, speedup
+ * and efficiency. */
 static void print_points(const ls_scale_found *f) {
     printf("\n%7s %6s %9s %9s %9s %9s %9s %9s %9s %8s %8s %6s\n", "workers", "batch", "step", "compute", "sync",
            "overlap", "overhead", "idle", "compute", "speed-up", "effici-", "weak");
@@ -142,6 +152,7 @@ static void print_points(const ls_scale_found *f) {
     }
 }
 
+/* Prints messages, bytes and time of each kind of communication; nothing if no worker sent any. */
 static void print_kinds(const ls_scale_found *f) {
     bool any = false;
     for (int i = 0; i < f->points; i++) {
@@ -159,6 +170,7 @@ static void print_kinds(const ls_scale_found *f) {
     }
 }
 
+/* Prints the constants of the fitted model of the step time, and its error. */
 static void print_fit(const ls_scale_found *f) {
     const ls_scaling_fit *t = &f->fit;
     printf("\nfit: compute %.4g ms per %s", 1e3 * t->sequence_s, ls_scale_sample(f));
@@ -174,6 +186,7 @@ static void print_fit(const ls_scale_found *f) {
     printf("; mean error per step %.1f %%\n", 100 * t->error);
 }
 
+/* Prints the predicted step time of more workers than were measured. */
 static void print_next(const ls_scale_found *f) {
     for (int i = 0; i < f->nexts; i++) {
         const ls_scaling_point *p = &f->next[i];
@@ -187,6 +200,8 @@ static void print_next(const ls_scale_found *f) {
     }
 }
 
+/* Prints, for each number of workers, the batch or link bandwidth from which on it is faster than one worker, and the
+ * fastest number. */
 static void print_crossovers(const ls_scale_plan *plan, const ls_scale_found *f) {
     for (int i = 0; i < f->crossovers; i++) {
         const ls_scale_crossover *x = &f->crossover[i];
@@ -213,6 +228,7 @@ static void print_crossovers(const ls_scale_plan *plan, const ls_scale_found *f)
                plan->batch[plan->batches - 1], f->best_workers, f->best_workers == 1 ? "" : "s");
 }
 
+/* Prints all results of a model as text. */
 static void print_scaling_text(const ls_scale_plan *plan, const ls_scale_found *f) {
     bool crowded = false;
     for (int i = 0; i < f->points; i++) crowded = crowded || f->point[i].crowding > 1;
@@ -234,6 +250,7 @@ static void print_scaling_text(const ls_scale_plan *plan, const ls_scale_found *
 
 /* ---- JSON: times in seconds, rates in bytes a second ------------------------------------------------------------- */
 
+/* Returns a new object with messages, bytes and seconds of each kind of communication that occurred. */
 static json_t *kinds_json(const ls_scaling_point *p) {
     json_t *kinds = json_object();
     for (int k = 0; k < LS_TRAFFIC_KINDS; k++)
@@ -244,6 +261,8 @@ static json_t *kinds_json(const ls_scaling_point *p) {
     return kinds;
 }
 
+/* Returns a new object for a point; what only a measurement has is left out of a prediction. 0 becomes null where it
+ * means not known. */
 static json_t *point_json(const ls_scale_found *f, const ls_scaling_point *p, bool measured) {
     double speedup = ls_scale_speedup(f, p);
     json_t *one = json_pack("{s:i, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "workers", p->workers, "global_batch",
@@ -264,6 +283,7 @@ static json_t *point_json(const ls_scale_found *f, const ls_scaling_point *p, bo
     return one;
 }
 
+/* Returns a new object with the constants of the fit. */
 static json_t *fit_json(const ls_scaling_fit *t) {
     return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "sequence_s", t->sequence_s,
                      "contended_s", t->contended_s, "shared_s", t->shared_s, "fixed_s", t->fixed_s, "overhead_s",
@@ -271,8 +291,11 @@ static json_t *fit_json(const ls_scaling_fit *t) {
                      t->byte_s, "hides", t->hides, "idle", t->idle, "error", t->error, "sync_error", t->sync_error);
 }
 
+/* Returns a new number, or null for 0, which means that there is none. */
 static json_t *whole(size_t value) { return value ? json_integer((json_int_t)value) : json_null(); }
 
+/* Returns a new object for a crossover; the bandwidth is null if no bandwidth suffices, and left out without
+ * --slow-link. */
 static json_t *crossover_json(const ls_scale_plan *plan, const ls_scale_crossover *x) {
     json_t *one = json_pack("{s:i, s:o, s:o, s:o, s:o, s:o}", "workers", x->workers, "global_batch", whole(x->batch),
                             "low", whole(x->batch_low), "high", whole(x->batch_high), "measured_lost", whole(x->lost),
@@ -285,6 +308,7 @@ static json_t *crossover_json(const ls_scale_plan *plan, const ls_scale_crossove
     return one;
 }
 
+/* Returns a new object with all results of a model. */
 static json_t *found_json(const ls_scale_plan *plan, const ls_scale_found *f) {
     json_t *points = json_array(), *next = json_array(), *crossovers = json_array();
     ls_scale_words words = ls_scale_say(plan, f);
@@ -299,6 +323,7 @@ static json_t *found_json(const ls_scale_plan *plan, const ls_scale_found *f) {
                      words.why, "limit", words.limit);
 }
 
+/* Prints the results of all models as JSON. */
 static ls_status print_scaling_json(const ls_scale_plan *plan, const ls_scale_found *found, int count) {
     json_t *models = json_array();
     for (int i = 0; i < count; i++) json_array_append_new(models, found_json(plan, &found[i]));
@@ -310,6 +335,7 @@ static ls_status print_scaling_json(const ls_scale_plan *plan, const ls_scale_fo
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
+/* Writes scaling.html into the folder of --out, which it creates, and prints its path. */
 static ls_status write_page(const ls_scale_plan *plan, const ls_scale_found *found) {
     const ls_options *o = plan->opts;
     char path[PATH_MAX];
@@ -321,8 +347,10 @@ static ls_status write_page(const ls_scale_plan *plan, const ls_scale_found *fou
     return LS_OK;
 }
 
+/* Prints a line of progress to standard error. A callback of ls_scale_measure(). */
 static void say_of_model(const char *model, const char *what) { fprintf(stderr, "%s: %s\n", model, what); }
 
+/* Prints each measured step time to standard error. */
 static void say_points(const ls_scale_found *f) {
     for (int i = 0; i < f->points; i++)
         fprintf(stderr, "%s: %d worker%s, batch %zu: %s per step (%d of %d)\n", f->name, f->point[i].workers,
@@ -330,6 +358,7 @@ static void say_points(const ls_scale_found *f) {
                 i + 1, f->points);
 }
 
+/* Measures each model and prints its results; writes the JSON and the page at the end. */
 static ls_status measure_models(const ls_scale_plan *plan, ls_scale_found *found) {
     const ls_options *o = plan->opts;
     for (int i = 0; i < plan->models; i++) {
@@ -343,6 +372,7 @@ static ls_status measure_models(const ls_scale_plan *plan, ls_scale_found *found
     return o->out ? write_page(plan, found) : LS_OK;
 }
 
+/* Runs `lockstep scale`, which starts its own workers for each measurement. */
 ls_status ls_cmd_scale(const ls_options *opts) {
     ls_scale_plan plan = {.opts = opts, .say = say_of_model};
     ls_scale_found *found = NULL;

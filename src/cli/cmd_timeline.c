@@ -20,7 +20,7 @@ enum { SHOWN = 160, LAYOUT_BYTES_MAX = 1 << 20, TITLE_MAX = 512, KERNELS_SHOWN =
 
 typedef struct timeline {
     const ls_options *opts;
-    char trace_path[PATH_MAX], layout_path[PATH_MAX], svg_path[PATH_MAX];
+    char trace_path[PATH_MAX], layout_path[PATH_MAX], svg_path[PATH_MAX]; /* to read, to read if it exists, to write */
     ls_trace trace;
     ls_timeline line;
     char title[TITLE_MAX];
@@ -28,13 +28,15 @@ typedef struct timeline {
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
+/* Writes the first `length` bytes of `folder` and then `name` as a path; fails if it is too long. */
 static ls_status join_trace_path(char path[PATH_MAX], const char *folder, int length, const char *name) {
     if (snprintf(path, PATH_MAX, "%.*s%s", length, folder, name) >= PATH_MAX)
         return ls_fail(LS_ERR_INPUT, "path %.*s… is too long", SHOWN, folder);
     return LS_OK;
 }
 
-/* Finds the trace by the run's own --trace option; "" if that does not name one. */
+/* Writes the path that the run's saved --trace option names; "" if it names none, or the trace lies in the run's
+ * folder. */
 static ls_status trace_of_config(const char *run, char path[PATH_MAX]) {
     char config[PATH_MAX];
     json_t *json = NULL;
@@ -48,6 +50,7 @@ static ls_status trace_of_config(const char *run, char path[PATH_MAX]) {
     return LS_OK;
 }
 
+/* Sets the paths for a run's folder. A trace that is not there is taken from where --trace wrote it. */
 static ls_status find_in_run(timeline *t, const char *run) {
     int length = (int)strlen(run);
     char named[PATH_MAX];
@@ -66,6 +69,7 @@ static ls_status find_in_run(timeline *t, const char *run) {
     return LS_OK;
 }
 
+/* Sets the paths for a trace file: layout.json in its folder, and the drawing under its name with .svg. */
 static ls_status find_beside(timeline *t, const char *file) {
     const char *slash = strrchr(file, '/');
     size_t length = strlen(file);
@@ -75,6 +79,8 @@ static ls_status find_beside(timeline *t, const char *file) {
     return join_trace_path(t->svg_path, file, (int)length, ".svg");
 }
 
+/* Sets all paths from RUN, a folder or a trace file, and --out. Fails if the drawing cannot be written, or would
+ * replace the trace. */
 static ls_status find_files(timeline *t) {
     const char *run = t->opts->run;
     struct stat about;
@@ -92,7 +98,7 @@ static ls_status find_files(timeline *t) {
 
 /* ---- what is drawn ----------------------------------------------------------------------------------------------- */
 
-/* Makes "step 3: dp 2 × tp 1 × pp 4, 1f1b"; leaves out a layout that does not match the trace (of another run). */
+/* Writes "step 3: dp 2 × tp 1 × pp 4, 1f1b"; leaves out a layout that does not match the trace (of another run). */
 static void make_title(timeline *t, const ls_layout_request *request) {
     const ls_timeline *line = &t->line;
     char schedule[64] = "", zero[32] = "";
@@ -108,6 +114,7 @@ static void make_title(timeline *t, const ls_layout_request *request) {
              line->tp, line->stages, schedule, zero);
 }
 
+/* Reads the run's layout, if its file exists, to name the workers by dp, tp and pp; then makes the title. */
 static ls_status read_layout(timeline *t) {
     json_t *json = NULL;
     ls_layout_request request = ls_layout_request_none();
@@ -122,6 +129,7 @@ static ls_status read_layout(timeline *t) {
     return status;
 }
 
+/* Draws the timeline as SVG. A callback of ls_svg_write(). */
 static void draw_timeline(const void *timeline_of, FILE *out) {
     const timeline *t = timeline_of;
     ls_timeline_svg(&t->line, t->title, out);
@@ -129,7 +137,8 @@ static void draw_timeline(const void *timeline_of, FILE *out) {
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* Returns the mean of the workers from `first` to `end` − 1. */
+/* Returns the mean of the workers from `first` to `end` − 1; its end_us is the mean duration of the step, and begin_us
+ * is 0. */
 static ls_timeline_worker mean(const ls_timeline *t, int first, int end) {
     ls_timeline_worker m = {.stage = t->worker[first].stage};
     double n = end - first;
@@ -145,12 +154,15 @@ static ls_timeline_worker mean(const ls_timeline *t, int first, int end) {
     return m;
 }
 
+/* Returns the time of forward passes in microseconds. */
 static double forward_us(const ls_timeline_worker *w) { return w->us[LS_MARK_FORWARD]; }
 
+/* Returns the time of backward passes in microseconds, also of those of inputs and weights alone. */
 static double backward_us(const ls_timeline_worker *w) {
     return w->us[LS_MARK_BACKWARD] + w->us[LS_MARK_BACKWARD_INPUT] + w->us[LS_MARK_BACKWARD_WEIGHTS];
 }
 
+/* Prints times in milliseconds and shares of the step of a worker or a mean; "-" without a prediction. */
 static void print_worker_row(const char *name, const ls_timeline_worker *w) {
     printf("%-22s %10.3f %10.3f %7.1f %% %7.1f %% %7.1f %%", name, forward_us(w) / 1e3, backward_us(w) / 1e3,
            100 * w->busy, 100 * w->waiting, 100 * w->bubble);
@@ -162,6 +174,7 @@ static void print_worker_row(const char *name, const ls_timeline_worker *w) {
            w->us[LS_MARK_PUBLISH] / 1e3, (w->end_us - w->begin_us) / 1e3);
 }
 
+/* Writes "3: pp 1 dp 0 tp 1", or "3: stage 1" if the layout is not known. */
 static void name_row(const ls_timeline *t, int rank, char *name, size_t room) {
     const ls_timeline_worker *w = &t->worker[rank];
     if (t->dp > 0)
@@ -172,6 +185,7 @@ static void name_row(const ls_timeline *t, int rank, char *name, size_t room) {
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
+/* Prints a row for each worker, then the means of stages and of all. */
 static void print_workers(const ls_timeline *t) {
     char name[64];
     printf("\n%-22s %10s %10s %9s %9s %9s %9s %10s %10s %10s %10s\n", "worker", "forward", "backward", "busy",
@@ -189,11 +203,13 @@ static void print_workers(const ls_timeline *t) {
     if (t->stages > 1) print_worker_row("mean", &m);
 }
 
+/* Prints number, bytes and times of gradient reductions, and the share of their time that overlapped with backward. */
 static void print_reduction(const char *name, const ls_timeline_reductions *r) {
     printf("%-22s %10d %14" PRIu64 " %10.3f %12.3f %10.3f %7.1f %%\n", name, r->count, r->bytes, r->under_way / 1e3,
            r->in_backward / 1e3, r->exposed / 1e3, r->under_way > 0 ? 100 * r->in_backward / r->under_way : 0);
 }
 
+/* Returns the sums over all workers; bytes that overflow become UINT64_MAX, because a trace is untrusted input. */
 static ls_timeline_reductions total(const ls_timeline *t) {
     ls_timeline_reductions sum = {0};
     for (int r = 0; r < t->workers; r++) {
@@ -207,6 +223,7 @@ static ls_timeline_reductions total(const ls_timeline *t) {
     return sum;
 }
 
+/* Prints the gradient reductions of each worker; nothing if there were none. */
 static void print_reductions(const ls_timeline *t) {
     char name[64];
     ls_timeline_reductions sum = total(t);
@@ -222,6 +239,7 @@ static void print_reductions(const ls_timeline *t) {
 
 /* ---- GPUs -------------------------------------------------------------------------------------------------------- */
 
+/* Prints a row for each GPU queue (stream): launches, busy and waiting time, gaps, overlap with another queue. */
 static void print_lanes(const ls_timeline *t) {
     printf("\n%-22s %10s %10s %10s %12s %10s %9s\n", "GPU queues", "launches", "busy, ms", "waiting", "gaps, ms",
            "≤ 10 us", "overlap");
@@ -233,6 +251,7 @@ static void print_lanes(const ls_timeline *t) {
     }
 }
 
+/* Returns the duration of the step in microseconds, mean of the workers. */
 static double mean_step_us(const ls_timeline *t) { return mean(t, 0, t->workers).end_us; }
 
 /* Prints launches and time of kernels by kind, as means of the workers. */
@@ -244,6 +263,7 @@ static void print_kinds(const ls_timeline *t) {
                    t->kernels.us[kind] / 1e3, 100 * t->kernels.us[kind] / mean_step_us(t));
 }
 
+/* Prints the `most` rows of kernels with the most time, as means of the workers. */
 static void print_kernels(const ls_timeline *t, size_t most) {
     const ls_kernels *k = &t->kernels;
     printf("\n%10s %9s %9s %11s %11s  %-14s %-34s %s\n", "ms", "of step", "launches", "mean, us", "longest, us", "kind",
@@ -258,6 +278,7 @@ static void print_kernels(const ls_timeline *t, size_t most) {
     if (k->rows > most) printf("%10s and %zu more: lockstep timeline --kernels\n", "", k->rows - most);
 }
 
+/* Prints queues, kinds and at most `most` kernels; nothing if the trace has no GPU times. */
 static void print_gpus(const ls_timeline *t, size_t most) {
     if (t->kernels.lanes == 0) return;
     print_lanes(t);
@@ -265,6 +286,7 @@ static void print_gpus(const ls_timeline *t, size_t most) {
     print_kernels(t, most);
 }
 
+/* Prints all tables as text. drawing: the path of the SVG file. */
 static void print_timeline(const ls_timeline *t, const char *title, const char *drawing) {
     double work_us = t->work_end_us - t->work_begin_us, predicted_us = ls_timeline_predicted_us(t);
     printf("%s\n", title);
@@ -283,6 +305,7 @@ static void print_timeline(const ls_timeline *t, const char *title, const char *
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
+/* Returns a worker of the timeline `line` as a new object. A callback of ls_cli_json_list(). */
 static json_t *worker_json(const void *line, int rank) {
     const ls_timeline_worker *w = &((const ls_timeline *)line)->worker[rank];
     const ls_timeline_reductions *r = &w->reductions;
@@ -298,6 +321,7 @@ static json_t *worker_json(const void *line, int rank) {
                      reductions);
 }
 
+/* Returns a new object with the milliseconds of each kind of kernel, without kinds that took none. */
 static json_t *kinds_json(const double us[LS_KERNEL_KINDS]) {
     json_t *object = json_object();
     for (ls_kernel_kind kind = 0; kind < LS_KERNEL_KINDS; kind++)
@@ -305,6 +329,7 @@ static json_t *kinds_json(const double us[LS_KERNEL_KINDS]) {
     return object;
 }
 
+/* Returns a GPU queue as a new object. A callback of ls_cli_json_list(). */
 static json_t *lane_json(const void *kernels, int i) {
     const ls_kernel_lane *l = &((const ls_kernels *)kernels)->lane[i];
     return json_pack("{s:i, s:s, s:I, s:f, s:f, s:f, s:f, s:I, s:f, s:I, s:o}", "worker", l->worker, "queue", l->name,
@@ -314,6 +339,7 @@ static json_t *lane_json(const void *kernels, int i) {
                      (json_int_t)l->small_gaps, "kinds_ms", kinds_json(l->us));
 }
 
+/* Returns a kernel, as a mean of the workers, as a new object. A callback of ls_cli_json_list(). */
 static json_t *make_kernel_row_json(const void *kernels, int i) {
     const ls_kernels *k = kernels;
     const ls_kernel_row *r = &k->row[i];
@@ -322,7 +348,7 @@ static json_t *make_kernel_row_json(const void *kernels, int i) {
                      (double)r->count / k->workers, "longest_us", r->longest_us);
 }
 
-/* NULL without GPUs. */
+/* Returns a new object with the GPU's queues and kernels; NULL if the trace has no GPU times. */
 static json_t *gpus_json(const ls_kernels *k) {
     if (k->lanes == 0) return NULL;
     return json_pack("{s:o, s:o, s:o}", "kinds_ms", kinds_json(k->us), "queues",
@@ -330,6 +356,7 @@ static json_t *gpus_json(const ls_kernels *k) {
                      ls_cli_json_list((int)k->rows, make_kernel_row_json, k));
 }
 
+/* Prints the timeline as JSON. drawing: the path of the SVG file; NULL: none was drawn. */
 static ls_status print_timeline_json(const ls_timeline *t, const char *title, const char *drawing) {
     ls_timeline_reductions sum = total(t);
     return ls_cli_print_json(json_pack(
@@ -341,6 +368,7 @@ static ls_status print_timeline_json(const ls_timeline *t, const char *title, co
         ls_cli_json_list(t->workers, worker_json, t), "drawing", drawing, "gpu", gpus_json(&t->kernels)));
 }
 
+/* Finds and reads the trace, then draws and prints the step; with --kernels only prints the kernels, all of them. */
 static ls_status run_timeline(timeline *t) {
     LS_TRY(find_files(t));
     LS_TRY(ls_trace_open(t->trace_path, &t->trace));
@@ -361,6 +389,7 @@ static ls_status run_timeline(timeline *t) {
     return LS_OK;
 }
 
+/* Runs `lockstep timeline` on a run's folder or a trace file. */
 ls_status ls_cmd_timeline(const ls_options *options) {
     static timeline t;
     t.opts = options;

@@ -1,10 +1,12 @@
-/* cmd_tokenize.c: `lockstep tokenize`: token files from text, and how far they are. */
+/* cmd_tokenize.c: `lockstep tokenize`: makes token files from text, and shows progress. */
 #include <inttypes.h>
 
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/print.h"
 
+/* Shows progress at most every 0.2 s; a NULL t->file removes the line. A callback; ctx: a double, the time at which it
+ * was last shown. */
 static void show(void *ctx, const ls_tokenized *t) {
     double *shown_s = ctx, now_s = ls_clock_seconds();
     if (!t->file) ls_cli_progress_end();
@@ -14,6 +16,7 @@ static void show(void *ctx, const ls_tokenized *t) {
                     (int)(100.0 * (double)t->file_done / (double)t->file_bytes), t->tokens);
 }
 
+/* Prints what was written, as text or JSON. */
 static ls_status report(const ls_tokenized *t, bool json) {
     double rate = t->seconds > 0 ? (double)t->tokens / t->seconds : 0;
     if (json)
@@ -29,6 +32,7 @@ static ls_status report(const ls_tokenized *t, bool json) {
     return LS_OK;
 }
 
+/* Runs `lockstep tokenize` and prints what was written. */
 ls_status ls_cmd_tokenize(const ls_options *options) {
     ls_tokenized done;
     double shown_s = ls_clock_seconds();

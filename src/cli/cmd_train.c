@@ -17,6 +17,8 @@
 #include "run/progress.h"
 #include "run/stop.h"
 
+/* Prints an event of the run: preparation on standard error, the plan, and steps, evaluations and notices through the
+ * progress line. A callback of ls_run_open(); ctx is the ls_progress. */
 static ls_status show(void *ctx, const ls_run_event *event) {
     ls_progress *progress = ctx;
     switch (event->kind) {
@@ -31,14 +33,15 @@ static ls_status show(void *ctx, const ls_run_event *event) {
     }
 }
 
-/* Warnings of this process stand above what is drawn. */
+/* Writes a log line above the progress line, which it hides first. A log sink; ctx is the ls_progress. */
 static void warn(void *ctx, ls_log_level level, const char *line, size_t bytes) {
     ls_progress_hide(ctx);
     ls_log_stderr(NULL, level, line, bytes);
 }
 
-/* Progress that cannot be printed is dropped; a full disk is told here, once the run is saved. A reader that has gone
- * away is no error. A forked worker's stream is not the one that main() looks at. */
+/* Flushes standard output once the run is saved, and fails if progress or results could not be written (a full disk). A
+ * reader that has closed the pipe is no error. Needed because a forked worker's stream is not the one that main()
+ * checks. */
 static ls_status end_output(void) {
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout)) return LS_OK;
@@ -49,6 +52,8 @@ static ls_status end_output(void) {
     return ls_fail(LS_ERR_RESOURCE, "cannot write all of the output to standard output; the run itself is saved");
 }
 
+/* Trains in one worker, prints the header before and the results after: every worker calls it, only rank 0 prints. arg:
+ * the ls_progress. A worker that leaves the run early (recovery, resize) prints no end. */
 static ls_status train(ls_run *run, void *arg) {
     bool is_first = ls_run_get_state(run).rank == 0, speaks = is_first && !run->options.json;
     ls_progress_init(arg, run->options.json ? stderr : stdout, run->options.log_every);
@@ -66,10 +71,11 @@ static ls_status train(ls_run *run, void *arg) {
     return is_first ? end_output() : LS_OK;
 }
 
-/* A page that has not ended by then, as one that is stopped, is killed: nothing is lost with it. */
+/* Seconds after which the live page's process is killed if it has not ended, for example because it is stopped. */
 static const double PAGE_S = 5;
 
-/* Starts `lockstep watch` for the run in a process that the kernel kills with this one; −1: there is none. */
+/* Starts `lockstep watch` for the run (--live) in a child process, which the kernel kills with this one. Returns its
+ * pid; −1, with a warning, if it cannot fork. The child waits until the run's folder exists. */
 static pid_t begin_page(const ls_run *run) {
     char program[] = "/proc/self/exe", name[] = "lockstep", command[] = "watch", flag[] = "--live", runs[] = "--runs";
     char *const argv[] = {name, command, runs, run->out, flag, (char *)(uintptr_t)run->options.live, NULL};
@@ -86,6 +92,7 @@ static pid_t begin_page(const ls_run *run) {
     _exit(127);
 }
 
+/* Ends the process of the live page with SIGTERM, then SIGKILL, and waits for it; nothing for a pid ≤ 0. */
 static void end_page(pid_t page) {
     if (page <= 0) return;
     int wait_status;
@@ -93,6 +100,8 @@ static void end_page(pid_t page) {
     (void)ls_child_finish(page, PAGE_S, PAGE_S, &wait_status);
 }
 
+/* Runs `lockstep train`: opens the run, starts its workers, the live page and the TensorBoard writer, and waits for
+ * them; with --dry-run only prints memory and traffic. */
 ls_status ls_cmd_train(const ls_options *options) {
     ls_run *run = NULL;
     ls_progress progress;

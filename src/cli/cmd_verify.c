@@ -8,9 +8,11 @@
 #include "cli/print.h"
 #include "run/inputs/inputs.h"
 
+/* Results for --json: `cases`, a list of models (owned), and `rows`, the list of layouts inside the last one
+ * (borrowed). */
 typedef struct session {
     const ls_options *opts;
-    json_t *cases, *rows; /* the rows of the last case are borrowed */
+    json_t *cases, *rows;
 } session;
 
 /* ---- printing ---------------------------------------------------------------------------------------------------- */
@@ -18,12 +20,14 @@ typedef struct session {
 static const char *const verdicts[] = {
     [LS_VERDICT_EQUAL] = "ok", [LS_VERDICT_DIFFERS] = "DIFFERS", [LS_VERDICT_FAILED] = "FAILED"};
 
+/* Prints a layout's row: workers, hash of the weights, time, traffic, and whether it equals one worker. */
 static void print_layout_row(const ls_verify_result *r) {
     printf("%7d  %-32s  %8.3f  %10s  %-7s  %s\n", r->workers, r->totals.weights.text, r->totals.seconds,
            ls_cli_bytes(r->totals.traffic_bytes).text, verdicts[r->verdict], r->layout);
     fflush(stdout);
 }
 
+/* Prints a model, its losses on one worker (`alone`), the head of the table, and that worker's row. */
 static void print_case(const char *device, const ls_lab_model *c, const ls_verify_record *alone) {
     const ls_settings *s = &c->settings;
     ls_verify_result one = {.layout = "one worker", .workers = 1, .totals = *alone->totals};
@@ -37,6 +41,7 @@ static void print_case(const char *device, const ls_lab_model *c, const ls_verif
     print_layout_row(&one);
 }
 
+/* Prints how many layouts were equal, different and failed, and the time that it took. */
 static void print_counts(const ls_verify_outcome *n) {
     int minutes = (int)(n->seconds / 60);
     printf("\n%d layout%s in %d min %04.1f s: ", n->rows, n->rows == 1 ? "" : "s", minutes, n->seconds - 60 * minutes);
@@ -49,6 +54,7 @@ static void print_counts(const ls_verify_outcome *n) {
     putchar('\n');
 }
 
+/* Returns a new object for a model with the results of one worker and an empty list "rows"; NULL: out of memory. */
 static json_t *case_json(const ls_lab_model *c, const ls_verify_record *alone) {
     const ls_settings *s = &c->settings;
     return json_pack("{s:s, s:I, s:I, s:I, s:I, s:i, s:i, s:o, s:s, s:f, s:[]}", "model", s->shape.name, "parameters",
@@ -58,6 +64,7 @@ static json_t *case_json(const ls_lab_model *c, const ls_verify_record *alone) {
                      "seconds", alone->totals->seconds, "rows");
 }
 
+/* Prints all results as JSON; keeps the caller's reference to `cases`. */
 static ls_status print_verify_json(json_t *cases, const ls_verify_outcome *n) {
     return ls_cli_print_json_lines(json_pack("{s:O, s:i, s:i, s:i, s:i, s:f}", "models", cases, "layouts", n->rows,
                                              "before", n->before, "different", n->different, "failed", n->failed,
@@ -66,11 +73,14 @@ static ls_status print_verify_json(json_t *cases, const ls_verify_outcome *n) {
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
+/* Shows which layout is trained now. A callback of ls_verify_run(). */
 static void on_start(void *ctx, const char *model, int row, int rows, const char *layout) {
     (void)ctx;
     ls_cli_progress("%s, layout %d of %d: %.80s", model, row, rows, layout);
 }
 
+/* Prints and records a model when its reference, the run on one worker, is finished. A callback of ls_verify_run(); ctx
+ * is the session. */
 static ls_status on_case(void *ctx, const ls_lab_model *one, const ls_verify_record *alone) {
     session *s = ctx;
     ls_cli_progress_end();
@@ -84,6 +94,8 @@ static ls_status on_case(void *ctx, const ls_lab_model *one, const ls_verify_rec
     return LS_OK;
 }
 
+/* Prints and records a layout when it has been compared; borrows `row`. A callback of ls_verify_run(); ctx is the
+ * session. */
 static ls_status on_row(void *ctx, const ls_verify_result *result, json_t *row) {
     const session *s = ctx;
     ls_cli_progress_end();
@@ -91,6 +103,8 @@ static ls_status on_row(void *ctx, const ls_verify_result *result, json_t *row) 
     return json_array_append(s->rows, row) == 0 ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a row");
 }
 
+/* Verifies and prints. Fails with the status of the outcome if any layout differs or fails; on all ranks but 0 with
+ * LS_ERR_PEER, which is silent. */
 static ls_status run_verify(session *s) {
     ls_verify_fault fault;
     ls_verify_request request = {.on_start = on_start, .on_case = on_case, .on_row = on_row, .ctx = s};
@@ -106,6 +120,7 @@ static ls_status run_verify(session *s) {
     return ls_fail(first ? outcome.status : LS_ERR_PEER, "%s", outcome.message);
 }
 
+/* Runs `lockstep verify`, or verify --order. LS_ERR_FAILED if any layout's bits differ from those of one worker. */
 ls_status ls_cmd_verify(const ls_options *opts) {
     session s = {.opts = opts};
     ls_workers_options workers;

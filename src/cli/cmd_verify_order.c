@@ -1,4 +1,5 @@
-/* cmd_verify_order.c: `lockstep verify --order`: a table for people, or JSON, and a drawing. */
+/* cmd_verify_order.c: `lockstep verify --order`: trains the same model with gradients added in several orders (a "way"
+ * each), and prints how the results differ, as a table or JSON, with a drawing. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,8 @@ typedef struct session {
     json_t *json, *sums; /* the sums of the last case are borrowed */
 } session;
 
-/* Refuses layout options only if given on the command line, because a file may have been written for training. */
+/* Fails for options that --order does not use. Layout options in a config file are ignored, because the file may have
+ * been written for training. */
 static ls_status check_options(const ls_options *o) {
     static const ls_option_id others[] = {LS_OPT_all, LS_OPT_quick,  LS_OPT_part,
                                           LS_OPT_out, LS_OPT_resume, LS_OPT_trace};
@@ -37,6 +39,7 @@ static ls_status check_options(const ls_options *o) {
     return o->svg ? ls_file_can_write(o->svg) : LS_OK;
 }
 
+/* Fails unless there are 2 to LS_ORDER_GROUPS_MAX gradient groups, the parts of the batch whose gradients are added. */
 static ls_status check_groups(const ls_options *o, int groups) {
     if (groups < 2)
         return ls_options_fail(o, LS_OPT_groups,
@@ -53,6 +56,7 @@ static const char explanation[] =
     "training carries the difference on and can amplify it; lockstep adds the gradients of the groups in one "
     "fixed tree, whichever worker holds them and whenever they arrive, so the result is always the same.";
 
+/* Writes the name of the way that result `way` is compared with; "-" if it is compared with none. */
 static void base_text(const ls_order_case *done, int way, char text[TEXT_MAX]) {
     if (done->result[way].way.base == way)
         snprintf(text, TEXT_MAX, "-");
@@ -60,13 +64,16 @@ static void base_text(const ls_order_case *done, int way, char text[TEXT_MAX]) {
         ls_order_way_text(&done->result[done->result[way].way.base].way, text, TEXT_MAX);
 }
 
+/* Writes the share of elements that changed, such as "12.34 %"; "0" only if none changed. */
 static void share_text(const ls_order_difference *d, char text[TEXT_MAX]) {
     double percent = 100 * (double)d->changed / (double)d->elems;
     snprintf(text, TEXT_MAX, d->changed == 0 ? "0" : percent < 0.005 ? "%.1g %%" : "%.2f %%", percent);
 }
 
+/* Writes a difference such as "1.2e-07", or "0". */
 static void size_text(double value, char text[TEXT_MAX]) { snprintf(text, TEXT_MAX, value == 0 ? "0" : "%.1e", value); }
 
+/* Writes the number of a step; 0 becomes "never". */
 static void step_text(int64_t step, char text[TEXT_MAX]) {
     if (step == 0)
         snprintf(text, TEXT_MAX, "never");
@@ -76,6 +83,7 @@ static void step_text(int64_t step, char text[TEXT_MAX]) {
 
 /* ---- table ------------------------------------------------------------------------------------------------------- */
 
+/* Prints the model and the head of the table. */
 static void print_head(const ls_lab_model *c) {
     const ls_settings *s = &c->settings;
     char last[TEXT_MAX], weights[TEXT_MAX + 16], loss[TEXT_MAX + 16];
@@ -90,6 +98,7 @@ static void print_head(const ls_lab_model *c) {
     fflush(stdout);
 }
 
+/* Prints the row of result number `way`; one that is compared with none shows its loss alone. */
 static void print_order_row(const ls_order_case *done, int way) {
     const ls_order_result *r = &done->result[way], *base = &done->result[r->way.base];
     char name[TEXT_MAX], against[TEXT_MAX], grads[TEXT_MAX], relative[TEXT_MAX], weights[TEXT_MAX], absolute[TEXT_MAX];
@@ -113,6 +122,8 @@ static void print_order_row(const ls_order_case *done, int way) {
     fflush(stdout);
 }
 
+/* Prints the one hash of all weights that lockstep's own sums have on every number of workers; nothing if the hashes
+ * differ. */
 static void print_hash(const ls_order_case *done) {
     const ls_verify_hash *first = NULL;
     int counts = 0, hashes = 0, most = 1;
@@ -130,10 +141,12 @@ static void print_hash(const ls_order_case *done) {
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
+/* Returns a loss of the result as a new hexadecimal text. A callback of ls_cli_json_list(). */
 static json_t *loss_json(const void *result, int step) {
     return json_sprintf("%a", ((const ls_order_result *)result)->loss[step]);
 }
 
+/* Returns a new object for a model with an empty list "sums"; NULL: out of memory. */
 static json_t *case_json(const ls_lab_model *c) {
     const ls_settings *s = &c->settings;
     return json_pack("{s:s, s:I, s:I, s:I, s:I, s:i, s:i, s:[]}", "model", s->shape.name, "parameters",
@@ -141,6 +154,7 @@ static json_t *case_json(const ls_lab_model *c) {
                      (json_int_t)s->B, "seq", (json_int_t)s->T, "groups", s->groups, "slices", s->slices, "sums");
 }
 
+/* Returns a new object for result number `way`; NULL: out of memory. */
 static json_t *make_order_json(const ls_order_case *done, int way) {
     const ls_order_result *r = &done->result[way], *base = &done->result[r->way.base];
     char name[TEXT_MAX], against[TEXT_MAX];
@@ -160,6 +174,7 @@ static json_t *make_order_json(const ls_order_case *done, int way) {
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
+/* Shows which way is trained now. A callback of ls_order_run(). */
 static void on_start(void *ctx, const ls_order_case *done, int way) {
     char text[64];
     (void)ctx;
@@ -167,6 +182,7 @@ static void on_start(void *ctx, const ls_order_case *done, int way) {
     ls_cli_progress("%s, layout %d of %d: %.80s", done->model, way + 1, done->ways, text);
 }
 
+/* Prints and records a result when it is finished. A callback of ls_order_run(); ctx is the session. */
 static ls_status on_row(void *ctx, const ls_order_case *done, int way) {
     const session *s = ctx;
     ls_cli_progress_end();
@@ -175,6 +191,7 @@ static ls_status on_row(void *ctx, const ls_order_case *done, int way) {
     return ls_fail(LS_ERR_RESOURCE, "out of memory for a row");
 }
 
+/* Trains one model in all ways and prints the results; counts the case in s->count, so that the caller frees it. */
 static ls_status run_case(session *s, const ls_order_request *request, const char *name) {
     ls_order_case *done = &s->cases[s->count];
     ls_lab_model one;
@@ -196,13 +213,14 @@ out:
     return status;
 }
 
-/* Returns the first case in which our own sums depend on the number of workers, or NULL. */
+/* Returns the first case in which lockstep's own sums depend on the number of workers, or NULL. */
 static const ls_order_case *find_different(const session *s) {
     for (int i = 0; i < s->count; i++)
         if (s->cases[i].different) return &s->cases[i];
     return NULL;
 }
 
+/* Writes the drawing of --svg, then the explanation, or all results as JSON. */
 static ls_status print_order_result(const session *s) {
     if (s->opts->svg) LS_TRY(ls_order_draw(s->cases, s->count, s->opts->svg));
     if (!s->opts->json) {
@@ -215,6 +233,7 @@ static ls_status print_order_result(const session *s) {
     return ls_cli_print_json_lines(json_incref(s->json));
 }
 
+/* Runs all models and prints. LS_ERR_FAILED if lockstep's own sums depend on the number of workers. */
 static ls_status run_verify_order(session *s) {
     ls_verify_fault fault;
     ls_order_request request = {.options = s->opts, .on_start = on_start, .on_row = on_row, .ctx = s};

@@ -1,4 +1,4 @@
-/* cmd_watch.c: `lockstep watch RUNS…`: the live page. */
+/* cmd_watch.c: `lockstep watch RUNS…`: serves the live page, which shows the progress of runs in a browser. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,18 +9,20 @@
 
 enum { PATHS_MAX = 256, FIRST_PORT = 8787 };
 
+/* Prints the page's link once the server listens. A callback of ls_watch_serve(). */
 static void print_link(const char *link) {
     printf("page      %s\n", link);
     (void)fflush(stdout);
 }
 
+/* Prints the page's link as a JSON object, for --json. A callback of ls_watch_serve(). */
 static void print_link_json(const char *link) {
     printf("{\"page\": \"%s\"}\n", link);
     (void)fflush(stdout);
 }
 
-/* Splits the list, which the paths point into. A folder must exist, although its runs may begin later: a missing one is
- * probably a typing error. */
+/* Splits the list, one path a line, which the paths point into; *text is changed. Each folder must exist, although its
+ * runs may begin later: a missing one is probably a typing error. */
 static ls_status list_paths(char *text, const char **paths, int *count) {
     char *save = NULL;
     for (char *at = strtok_r(text, "\n", &save); at; at = strtok_r(NULL, "\n", &save)) {
@@ -33,6 +35,8 @@ static ls_status list_paths(char *text, const char **paths, int *count) {
     return LS_OK;
 }
 
+/* Runs `lockstep watch` until a signal ends it. Without --live it listens on 127.0.0.1, port 8787 or the next free
+ * one. */
 ls_status ls_cmd_watch(const ls_options *options) {
     const char *paths[PATHS_MAX];
     int count = 0;

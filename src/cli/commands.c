@@ -21,17 +21,18 @@ ls_status ls_cli_run_command(ls_command command, const ls_options *options) { re
 
 static bool is_help_all(const char *word) { return strcmp(word, "--help-all") == 0; }
 
+/* Returns whether the word is --help, -h or --help-all. */
 static bool is_help(const char *word) {
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || is_help_all(word);
 }
 
-/* Checks the command in "--help=train". */
+/* Fails if the word is "--help=…" or "-h=…": help takes no value. `command` is named in the message's suggestion. */
 static ls_status check_help(const char *word, const char *command) {
     if (strncmp(word, "--help=", 7) != 0 && strncmp(word, "-h=", 3) != 0) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "%.*s takes no value; use: lockstep help %s", (int)strcspn(word, "="), word, command);
 }
 
-/* Returns how many words the name of the command takes if argv begins with it; else 0. */
+/* Returns how many words the name of the command takes, 1 or 2, if argv begins with it; else 0. */
 static int match(ls_command command, int argc, char *const argv[]) {
     const char *name = ls_command_info_get(command)->name, *space = strchr(name, ' ');
     if (!space) return strcmp(argv[0], name) == 0;
@@ -41,6 +42,7 @@ static int match(ls_command command, int argc, char *const argv[]) {
     return both ? 2 : 0;
 }
 
+/* Returns whether the word is the first word of commands of two words, such as "bench". */
 static bool is_group(const char *word) {
     size_t length = strlen(word);
     for (ls_command command = 0; command < LS_COMMAND_COUNT; command++) {
@@ -50,6 +52,7 @@ static bool is_group(const char *word) {
     return false;
 }
 
+/* Returns LS_ERR_INPUT for words that begin no command, with the nearest command if there is one. */
 static ls_status fail_unknown(int argc, char *const argv[]) {
     char words[SHOWN + 1];
     ls_suggest suggest;
@@ -84,6 +87,7 @@ static ls_status find_command(int argc, char *const argv[], ls_command *out, int
     return fail_unknown(argc, argv);
 }
 
+/* Parses the words after `help` or `--help`: none, a group, or a command, then perhaps --all. */
 static ls_status read_help(ls_cli_request *request, int argc, char *const argv[]) {
     int count;
     request->task = LS_CLI_HELP_OVERVIEW;
@@ -109,6 +113,7 @@ static ls_status read_man(ls_cli_request *request, int argc, char *const argv[])
     return count == argc ? LS_OK : ls_fail(LS_ERR_INPUT, "unexpected '%.*s' after the command", SHOWN, argv[count]);
 }
 
+/* Parses the word after --completion, the name of a shell. */
 static ls_status read_completion(ls_cli_request *request, int argc, char *const argv[]) {
     request->task = LS_CLI_COMPLETION;
     for (int shell = 0; argc == 1 && shell < LS_SHELLS; shell++) {
@@ -151,13 +156,14 @@ ls_status ls_cli_request_read(ls_cli_request *request, int argc, char *const arg
     return LS_OK;
 }
 
-/* Returns whether `out` is a terminal and NO_COLOR is not set (no-color.org). */
+/* Returns whether `out` is a terminal with colours and NO_COLOR is not set (no-color.org). */
 static bool wants_colour(FILE *out) {
     const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
     bool dumb = !term || !*term || (term[0] == 'd' && term[1] == 'u');
     return isatty(fileno(out)) && !dumb && !(no && *no);
 }
 
+/* Writes usage and the commands of a group; NULL: all commands. */
 static void write_group(const char *group, FILE *out) {
     fprintf(out, "usage: lockstep %s%s [options]\n\ncommands:\n", group ? group : "COMMAND", group ? " NAME" : "");
     ls_help_list(out, group);

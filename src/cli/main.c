@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "cli/print.h"
 
+/* Handles SIGPIPE and SIGXFSZ by doing nothing, so that the write returns an error instead of ending the process. */
 static void let_the_write_fail(int signal_number) { (void)signal_number; }
 
 /* Makes writes to a closed pipe or beyond a limit of file sizes fail like any other. Uses handlers, not SIG_IGN, so
@@ -41,21 +42,23 @@ static ls_status fill_standard_streams(void) {
     return LS_OK;
 }
 
-/* Returns whether another process reports this failure: the worker that failed first, or the first of the processes
- * that a launcher started with the same command line. What a machine lacks, only the workers on it can report. */
+/* Returns whether another process reports this failure, so that this one stays silent: the worker that failed first, or
+ * rank 0 of the processes that a launcher started with the same command line. What a machine lacks, only the workers on
+ * it can report. */
 static bool is_told_by_another(ls_status status) {
     bool alike = (status == LS_ERR_INPUT && !ls_fail_is_here()) || ls_status_is_stop(status);
     return status == LS_ERR_PEER || (alike && ls_launcher_place().rank > 0);
 }
 
-/* Pauses before exiting, because a launcher kills all workers when one has failed, even the one that must still report
- * why. The launcher's signal ends the pause. */
+/* Pauses 3 seconds before exiting, because a launcher kills all workers when one has failed, even the one that must
+ * still report why. The launcher's signal ends the pause. */
 static void let_it_tell(void) {
     enum { PAUSE_S = 3 };
     (void)nanosleep(&(struct timespec){.tv_sec = PAUSE_S}, NULL);
 }
 
-/* Prints one line, even if a file name or a value in the message has line breaks. A requested stop is no error. */
+/* Prints one line to standard error, with '?' for line breaks and other control characters in file names or values. A
+ * requested stop is no error. */
 static void print_error(ls_status status, const char *message) {
     char line[LS_MESSAGE_MAX];
     snprintf(line, sizeof line, "%s", message);
@@ -71,6 +74,7 @@ static void print_error(ls_status status, const char *message) {
         fprintf(stderr, "lockstep: error: %s\n", line);
 }
 
+/* Flushes standard output. Fails if any write to it failed, unless its reader has closed the pipe. */
 static ls_status flush_output(void) {
     bool failed_before = ferror(stdout) != 0;
     bool fails = fflush(stdout) != 0;
@@ -82,7 +86,8 @@ static ls_status flush_output(void) {
     return LS_OK;
 }
 
-/* Settings of the whole process. */
+/* Applies the options that hold for the whole process: log level and instruction set. Fails if the file of --trace
+ * cannot be written. */
 static ls_status apply(ls_command command, const ls_options *options) {
     ls_log_set_level(options->log_level);
     bool in_run = command == LS_COMMAND_TRAIN && options->trace && strcmp(options->trace, "run") == 0;
@@ -90,6 +95,7 @@ static ls_status apply(ls_command command, const ls_options *options) {
     return ls_options_blame(options, LS_OPT_isa, ls_cpu_set_isa(options->isa));
 }
 
+/* Parses the command's options and runs it; with --print-config prints the options instead. */
 static ls_status run_command(const ls_cli_request *request) {
     ls_options options;
     LS_TRY(ls_options_parse(&options, request->command, request->argc, request->argv));
@@ -106,6 +112,8 @@ static ls_status run_command(const ls_cli_request *request) {
     return status;
 }
 
+/* Runs the command line and returns the exit code of its status. Help goes to standard output; without a command, usage
+ * goes to standard error. */
 int main(int argc, char **argv) {
     ls_cli_request request = {.task = LS_CLI_USAGE};
     ls_status status;

@@ -15,7 +15,8 @@
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-/* Leaves write errors to main(), which checks standard output at the end. */
+/* Prints a value with jansson's flags and releases it. Leaves write errors to main(), which checks standard output at
+ * the end. */
 static ls_status print(json_t *value, size_t flags) {
     char *text = value ? json_dumps(value, flags) : NULL;
     json_decref(value);
@@ -90,8 +91,10 @@ ls_cli_text ls_cli_bytes(uint64_t bytes) {
 
 /* ---- quoting ----------------------------------------------------------------------------------------------------- */
 
+/* Characters that need no quotes in a shell. */
 static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./,:=+@%-";
 
+/* Appends a text to `word` from position `used` on, cut to the room with its NUL; returns the new length. */
 static size_t append(char *word, size_t used, size_t room, const char *text) {
     for (; *text && used + 1 < room; text++) word[used++] = *text;
     word[used] = '\0';

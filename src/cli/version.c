@@ -76,6 +76,7 @@
 #    define MPI "no (one machine only)"
 #endif
 
+/* Writes the driver, each GPU with the state of its kernels, and cuBLASLt; or why there is no GPU. */
 static void write_gpus(FILE *out) {
     static const char *const kernels[] = {[LS_GPU_KERNELS_NONE] = "no kernels: build with nvcc, or install NVRTC",
                                           [LS_GPU_KERNELS_BUILT_IN] = "kernels built in",
@@ -103,6 +104,7 @@ typedef struct library {
     const char *name, *version;
 } library;
 
+/* Fills the list with the compiler, first, and each library's version, or "no (…)" for one that is not built in. */
 static void list_libraries(library list[LIBRARIES]) {
 #ifdef LS_HAVE_HWLOC
     static char hwloc[32];
@@ -136,7 +138,7 @@ void ls_cli_write_version(FILE *out) {
     write_gpus(out);
 }
 
-/* Makes null for libraries that are not built in. */
+/* Returns an object of library versions, with null for libraries that are not built in. The caller owns it. */
 static json_t *libraries_json(void) {
     library libraries[LIBRARIES];
     json_t *json = json_object();
@@ -148,6 +150,7 @@ static json_t *libraries_json(void) {
     return json;
 }
 
+/* Returns a list of the machine's GPUs, empty if there are none. The caller owns it. */
 static json_t *gpus_json(void) {
     ls_gpu_survey survey;
     json_t *list = json_array();

@@ -1,5 +1,5 @@
-/* choices.h: the words that options choose among, with their values. One list generates the enum, the names of its
- * values and the choices of an option in options.def, so each word is written once:
+/* choices.h: the words that options choose among, with their values. One X-macro list generates the enum, the function
+ * that names its values, and the choices of an option in options.def, so each word is written once:
  *
  *     LS_LR_KINDS(X)     X(LS_LR_CONSTANT, "constant") X(LS_LR_LINEAR, "linear") …
  *     ls_lr_kind         the enum; ls_options has a field of this type
@@ -17,16 +17,16 @@
 #include "lockstep.h"
 
 typedef struct ls_option_choice {
-    const char *word; /* NULL: the end of the list */
-    int value;
+    const char *word; /* as a user writes it; NULL: the end of the list */
+    int value;        /* of the enum */
 } ls_option_choice;
 
-/* Returns the word of a value; "unknown" if no choice has it. */
+/* Returns the word of a value, a static text; "unknown" if no choice has it. */
 const char *ls_choice_word(const ls_option_choice *choices, int value);
 /* Finds the value of a word, in exact spelling. Returns false, with *value unchanged, if no choice has it. */
 bool ls_choice_find(const ls_option_choice *choices, const char *word, int *value);
 
-/* Writes a list such as "auto, portable or neon", cut to the room. */
+/* Writes all words as "auto, portable or neon" for help and error messages; cut off if `room` bytes are too few. */
 void ls_choice_list(const ls_option_choice *choices, char *text, size_t room);
 
 #define LS_CHOICE_VALUE(value, word) value,
@@ -49,10 +49,11 @@ void ls_choice_list(const ls_option_choice *choices, char *text, size_t room);
     X(LS_TRANSPORT_MPI, "mpi")
 LS_CHOICE_ENUM(ls_transport_choice, LS_TRANSPORTS)
 
-/* CUDA graphs: launch many kernels together. */
+/* CUDA graphs, which launch the many kernels of a step with one call. */
 #define LS_GRAPHS_LIST(X) X(LS_GRAPHS_ON, "on") X(LS_GRAPHS_OFF, "off")
 LS_CHOICE_ENUM(ls_graphs, LS_GRAPHS_LIST)
 
+/* Buffers of `bench comm`: in memory that the workers share, or private to each worker, so that data must be copied. */
 #define LS_BENCH_BUFFERS(X) X(LS_BUFFERS_SHARED, "shared") X(LS_BUFFERS_PRIVATE, "private")
 LS_CHOICE_ENUM(ls_bench_buffers, LS_BENCH_BUFFERS)
 
@@ -79,13 +80,14 @@ LS_CHOICE_NAME(ls_recompute, ls_recompute_name, LS_RECOMPUTE_LIST)
 
 /* ---- precision --------------------------------------------------------------------------------------------------- */
 
-/* Names of element types in options and identities; device/dtype.h has those of the library. */
+/* Names of element types in options and in a run's identity (its recorded options that change results); device/dtype.h
+ * has the names that the library uses. LS_SUM_DTYPES: types in which gradients are accumulated and reduced. */
 #define LS_DTYPES(X) X(LS_F32, "fp32") X(LS_BF16, "bf16") X(LS_F16, "fp16")
 #define LS_SUM_DTYPES(X) X(LS_F32, "fp32") X(LS_BF16, "bf16")
 LS_CHOICE_NAME(ls_dtype, ls_dtype_word, LS_DTYPES)
 
-/* Types of the operands of matmuls; this engine supports those of 16 bits and more. mxfp8: a scale for every 32
- * numbers. */
+/* Types of the operands of matmuls. The planner knows all of them; this program trains with LS_RUN_TYPES, those of 16
+ * bits and more. mxfp8: fp8 with a scale for every 32 numbers. */
 typedef enum ls_plan_type {
     LS_PLAN_FP32,
     LS_PLAN_FP16,
@@ -98,7 +100,9 @@ typedef enum ls_plan_type {
 #define LS_PLAN_TYPE_LIST(X) LS_RUN_TYPES(X) X(LS_PLAN_FP8, "fp8") X(LS_PLAN_MXFP8, "mxfp8")
 LS_CHOICE_NAME(ls_plan_type, ls_plan_type_name, LS_PLAN_TYPE_LIST)
 
-/* The matrix units for 16-bit matmuls (device/unit.h). */
+/* The matrix units: instructions that multiply 16-bit matrices, each with rounding of its own (device/unit.h). chain:
+ * no such instruction, but one fused multiply-add after another in ascending order. auto, a choice but no unit: the
+ * unit of this machine's device. */
 #define LS_HARDWARE_UNITS(X)                                                                                           \
     X(LS_UNIT_BFMMLA, "bfmmla")                                                                                        \
     X(LS_UNIT_AVX512_BF16, "avx512-bf16") X(LS_UNIT_AMX, "amx") X(LS_UNIT_HGMMA, "hgmma")
@@ -109,9 +113,11 @@ LS_CHOICE_NAME(ls_unit, ls_unit_name, LS_UNIT_LIST)
 
 /* ---- model and data ---------------------------------------------------------------------------------------------- */
 
+/* Batch norm statistics: over each group of --ghost images, or over the whole batch, with communication. */
 #define LS_BN_KINDS(X) X(LS_BN_GHOST, "ghost") X(LS_BN_SYNC, "sync")
 LS_CHOICE_ENUM(ls_bn, LS_BN_KINDS)
 
+/* Whether a token that marks the beginning of a text (BOS) stands in front of each text. */
 #define LS_BOS_KINDS(X)                                                                                                \
     X(LS_BOS_AUTO, "auto") /* as the tokenizer says */                                                                 \
     X(LS_BOS_YES, "yes")   /* the same, or a BOS if it says nothing; LS_ERR_INPUT if it has none */                    \
@@ -132,12 +138,15 @@ LS_CHOICE_ENUM(ls_optimizer_kind, LS_OPTIMIZER_KINDS)
 typedef enum ls_lr_kind { LS_LR_KINDS(LS_CHOICE_VALUE) LS_LR_KIND_COUNT } ls_lr_kind;
 LS_CHOICE_NAME(ls_lr_kind, ls_lr_kind_name, LS_LR_KINDS)
 
+/* Factor on the learning rate for a batch k times as large as the one it was tuned for: 1, k or the root of k. */
 #define LS_LR_SCALINGS(X) X(LS_LR_SCALING_NONE, "none") X(LS_LR_SCALING_LINEAR, "linear") X(LS_LR_SCALING_SQRT, "sqrt")
 LS_CHOICE_ENUM(ls_lr_scaling, LS_LR_SCALINGS)
 
 /* ---- guards ------------------------------------------------------------------------------------------------------ */
 
-/* Each includes the one before. */
+/* Hashes that guard against wrong numbers: replicas compare the hashes of their weights after each update; state, in
+ * addition, verifies weights and optimizer state in memory before they are used again. auto is resolved to one of the
+ * three when a run starts. */
 #define LS_CHECKS(X)                                                                                                   \
     X(LS_CHECK_OFF, "off") X(LS_CHECK_REPLICAS, "replicas") X(LS_CHECK_STATE, "state") X(LS_CHECK_AUTO, "auto")
 LS_CHOICE_ENUM(ls_check, LS_CHECKS)
@@ -148,6 +157,7 @@ LS_CHOICE_ENUM(ls_check, LS_CHECKS)
     X(LS_SAVE_STREAM, "stream")     /* written while training waits */
 LS_CHOICE_ENUM(ls_save_mode, LS_SAVE_MODES)
 
+/* What to do when the gradient of one part of the batch (a group) is far from the others'. */
 #define LS_OUTLIER_ACTIONS(X)                                                                                          \
     X(LS_OUTLIER_OFF, "off")                                                                                           \
     X(LS_OUTLIER_AUTO, "auto") /* warn, if detection costs next to nothing */                                          \
@@ -158,9 +168,11 @@ LS_CHOICE_ENUM(ls_outlier_action, LS_OUTLIER_ACTIONS)
 
 /* ---- output ------------------------------------------------------------------------------------------------------ */
 
+/* Formats of `lockstep export`: a Hugging Face folder, or a model file of llm.c. */
 #define LS_EXPORT_FORMATS(X) X(LS_EXPORT_HF, "hf") X(LS_EXPORT_LLMC, "llmc")
 LS_CHOICE_ENUM(ls_export_format, LS_EXPORT_FORMATS)
 
+/* What `lockstep doctor` prints: its diagnosis, or the recorded statistics of one step for each block of the model. */
 #define LS_DOCTOR_PAGES(X) X(LS_DOCTOR_VERDICT, "verdict") X(LS_DOCTOR_NUMERICS, "numerics")
 LS_CHOICE_ENUM(ls_doctor_page, LS_DOCTOR_PAGES)
 

@@ -21,13 +21,13 @@ enum { FILE_MAX = 1 << 20, NAME_MAX_CHARS = 64, KEY_MAX = 256, SHOWN = 80 };
 
 typedef struct reader {
     const char *path, *text;
-    size_t bytes;
+    size_t bytes; /* of the text, without its NUL */
     ls_options *options;
     ls_command command;
-    bool seen[LS_OPTION_COUNT];
+    bool seen[LS_OPTION_COUNT]; /* options that the file has set, to refuse a second value */
 } reader;
 
-/* Fails with "run.yaml:3: " in front of the message; line 0 omits the number. */
+/* Returns LS_ERR_INPUT with "run.yaml:3: " in front of the message; line 0 omits the number. */
 __attribute__((format(printf, 3, 4))) static ls_status fail_at(const reader *r, int line, const char *format, ...) {
     char reason[LS_MESSAGE_MAX], number[16] = "";
     va_list args;
@@ -38,7 +38,8 @@ __attribute__((format(printf, 3, 4))) static ls_status fail_at(const reader *r, 
     return ls_fail(LS_ERR_INPUT, "%.*s%s: %s", SHOWN, r->path, number, reason);
 }
 
-/* Sets the option `key`, with dashes or underscores. */
+/* Sets the option `key`, with dashes or underscores, from the text of its value. Fails for an unknown key, a key given
+ * twice, and `config`; ignores the two members that saved configs add (saved_config.h). */
 static ls_status add_entry(reader *r, const char *key, const char *text, int line) {
     char name[NAME_MAX_CHARS];
     snprintf(name, sizeof name, "%s", key);
@@ -76,6 +77,7 @@ static int line_of_key(const reader *r, const char *key) {
     return 0;
 }
 
+/* Sets the option `key` from a JSON text, number or boolean; fails for null, a list or an object. */
 static ls_status read_entry(reader *r, const char *key, const json_t *value) {
     char number[LS_VALUE_REAL_MAX];
     int line = line_of_key(r, key);
@@ -92,6 +94,7 @@ static ls_status read_entry(reader *r, const char *key, const json_t *value) {
     }
 }
 
+/* Reads the text as one JSON object; a key that is given twice fails. */
 static ls_status read_json(reader *r) {
     ls_status status = LS_OK;
     json_error_t error;
@@ -122,7 +125,8 @@ typedef struct place {
     int line; /* of the key */
 } place;
 
-/* Handles an event inside the mapping, where keys and values alternate: remembers a key, sets an option by a value. */
+/* Handles a YAML event inside the mapping, where keys and values alternate: remembers a key in `at`, or sets an option
+ * by a value. */
 static ls_status take_entry(reader *r, const yaml_event_t *event, place *at) {
     const char *text = event->type == YAML_SCALAR_EVENT ? (const char *)event->data.scalar.value : NULL;
     at->has_key = !at->has_key;
@@ -139,7 +143,7 @@ static ls_status take_entry(reader *r, const yaml_event_t *event, place *at) {
     return add_entry(r, at->key, text, at->line);
 }
 
-/* Handles an event of the parser. Refuses files that are not one document: a mapping, or empty. */
+/* Handles one YAML event. Refuses files that are not one document with a flat mapping, or an empty document. */
 static ls_status take_event(reader *r, const yaml_event_t *event, place *at) {
     int line = (int)event->start_mark.line + 1;
     yaml_event_type_t type = event->type;
@@ -154,6 +158,7 @@ static ls_status take_event(reader *r, const yaml_event_t *event, place *at) {
     return LS_OK;
 }
 
+/* Returns the parser's error with its line: LS_ERR_RESOURCE for lack of memory, else LS_ERR_INPUT. */
 static ls_status fail_yaml(const reader *r, const yaml_parser_t *parser) {
     if (parser->error == YAML_MEMORY_ERROR) return ls_fail(LS_ERR_RESOURCE, "no memory to read %s", r->path);
     bool scanned = parser->error == YAML_SCANNER_ERROR || parser->error == YAML_PARSER_ERROR;
@@ -161,6 +166,7 @@ static ls_status fail_yaml(const reader *r, const yaml_parser_t *parser) {
                    parser->problem ? parser->problem : "cannot be read");
 }
 
+/* Reads the text as YAML, event by event, until its end or the first error. */
 static ls_status read_yaml(reader *r) {
     ls_status status = LS_OK;
     place at = {.had_document = false};
@@ -179,6 +185,7 @@ static ls_status read_yaml(reader *r) {
 
 #else
 
+/* Fails, because this build has no libyaml. */
 static ls_status read_yaml(reader *r) {
     return fail_at(r, 0,
                    "this lockstep was built without libyaml; give a JSON file, or install libyaml and build again");

@@ -17,6 +17,7 @@ enum { INDENT = 24, FACTS_MAX = 700, TEXT_MAX = 1400, WORD_MAX = 64, NO_LIMIT_DI
     "can also come from the environment, as LS_ and the name in capitals, or from the file that --config names; "      \
     "flags override the environment, and the environment overrides the file."
 
+/* Writes an empty line and a heading, bold with escape codes if `colour`. */
 static void write_heading(FILE *out, bool colour, const char *text) {
     fprintf(out, colour ? "\n\033[1m%s\033[0m\n" : "\n%s\n", text);
 }
@@ -28,7 +29,8 @@ static int count_columns(const char *text) {
     return width;
 }
 
-/* Writes words from `column` on, in indented lines of at most `columns` characters, and a newline. */
+/* Writes words, the first at `column`, where the line already is, in lines of at most `columns` characters; further
+ * lines begin with `indent` blanks. Ends with a newline. */
 static void write_wrapped(FILE *out, const char *text, int indent, int column, int columns) {
     char word[WORD_MAX];
     bool first = true;
@@ -46,7 +48,8 @@ static void write_wrapped(FILE *out, const char *text, int indent, int column, i
     fputc('\n', out);
 }
 
-/* Writes "--workers N" or "--[no-]pin"; `brief`: a switch that is off by default is "--json". */
+/* Writes an option as help shows it, "--workers N" or "--[no-]pin"; brief: a switch only in the form that changes its
+ * default, "--json" or "--no-pin". */
 static void flag_form(const ls_option_info *info, const char *metavar, bool brief, char *text, size_t room) {
     static const char *const metavars[] = {
         [LS_OPTION_BOOL] = "",     [LS_OPTION_INT] = "N",       [LS_OPTION_FLOAT] = "X",     [LS_OPTION_SIZE] = "SIZE",
@@ -60,7 +63,8 @@ static void flag_form(const ls_option_info *info, const char *metavar, bool brie
     }
 }
 
-/* Writes "1 to 512 workers", "0 or more steps" or "auto, portable or neon"; "" for a text or a switch. */
+/* Writes "1 to 512 workers", "0 or more steps" (where the maximum has 15 digits or more) or "auto, portable or neon";
+ * "" for a text or a switch. */
 static void range_form(const ls_option_info *info, const ls_option_choice *choices, char *text, size_t room) {
     text[0] = '\0';
     if (info->min) {
@@ -71,14 +75,14 @@ static void range_form(const ls_option_info *info, const ls_option_choice *choic
     if (choices) ls_choice_list(choices, text, room);
 }
 
-/* Returns the text before a default; "required" needs none. */
+/* Returns what help puts in front of a default: "default: ", or "" if `without` begins with "required". */
 static const char *default_label(const char *without) {
     return strncmp(without, "required", strlen("required")) == 0 ? "" : "default: ";
 }
 
 /* ---- one command ------------------------------------------------------------------------------------------------- */
 
-/* Writes a flag and, from column INDENT on, the text. */
+/* Writes a flag and its text, wrapped, from column INDENT on; a long flag has a line of its own. */
 static void write_flag(FILE *out, const ls_option_info *info, const char *metavar, bool brief, const char *text) {
     char form[WORD_MAX];
     flag_form(info, metavar, brief, form, sizeof form);
@@ -121,14 +125,16 @@ static void write_full(FILE *out, ls_option_id id, ls_command command) {
     write_wrapped(out, text, INDENT, INDENT, LS_HELP_COLUMNS);
 }
 
-/* Returns whether the page of a command lists the option under `group`, among the common ones or the others. */
+/* Returns whether a command's help lists the option under `group`, among its common options (`common`) or among the
+ * others. */
 static bool is_on_page(ls_option_id id, ls_command command, ls_option_group group, bool common) {
     const ls_option_info *info = ls_option_info_get(id);
     unsigned bit = 1u << command;
     return (info->commands & bit) && !!(info->common & bit) == common && ls_option_words_of(id, command).group == group;
 }
 
-/* Writes the options of a group, common ones first. Returns their number. */
+/* Writes the options of a group under its heading, common ones first and others only if `all`. Returns their number; 0
+ * writes no heading. */
 static int write_group(FILE *out, ls_command command, ls_option_group group, bool all, bool colour) {
     int count = 0;
     for (int common = 1; common >= !all; common--) {
@@ -141,6 +147,7 @@ static int write_group(FILE *out, ls_command command, ls_option_group group, boo
     return count;
 }
 
+/* Writes each line of `examples` behind `indent`. */
 static void write_examples(FILE *out, const char *examples, const char *indent) {
     for (const char *at = examples, *end; (end = strchr(at, '\n')) != NULL; at = end + 1) {
         fprintf(out, "%s%.*s\n", indent, (int)(end - at), at);
@@ -171,6 +178,7 @@ void ls_help_command(FILE *out, ls_command command, bool all, bool colour) {
 
 /* ---- all commands ------------------------------------------------------------------------------------------------ */
 
+/* Returns whether the command's name is "GROUP something"; group NULL: true. */
 static bool is_in_group(const char *name, const char *group) {
     size_t length = group ? strlen(group) : 0;
     return !group || (strncmp(name, group, length) == 0 && name[length] == ' ');
@@ -189,6 +197,7 @@ const ls_exit_code ls_exit_codes[] = {
 #undef LS_STATUS_HELP
         {0, NULL}};
 
+/* Writes the exit statuses with their meanings, one a line, as rows of a Markdown table or of plain text. */
 static void write_exit_codes(FILE *out, bool markdown) {
     for (const ls_exit_code *e = ls_exit_codes; e->meaning; e++)
         fprintf(out, markdown ? "| %d | %s |\n" : "  %-4d %s\n", e->code, e->meaning);
@@ -209,12 +218,12 @@ void ls_help_overview(FILE *out, bool colour) {
 
 /* ---- docs/reference/options.md ----------------------------------------------------------------------------------- */
 
-/* Writes the text of a table cell. */
+/* Writes the text of a Markdown table cell, with `|` escaped. */
 static void write_cell(FILE *out, const char *text) {
     for (; *text; text++) fprintf(out, "%s%c", *text == '|' ? "\\" : "", *text);
 }
 
-/* Writes the names of a set of commands, separated by commas. */
+/* Writes the names of a set of commands (LS_CMD_* bits), separated by commas. */
 static void write_names(FILE *out, unsigned commands) {
     const char *comma = "";
     for (ls_command command = 0; command < LS_COMMAND_COUNT; command++) {
@@ -247,6 +256,7 @@ static void write_defaults(FILE *out, ls_option_id id) {
     }
 }
 
+/* Writes the cell that describes an option: the row's help and details, then those of commands with their own. */
 static void write_about(FILE *out, const ls_option_info *info) {
     write_cell(out, info->help);
     if (info->more) fprintf(out, "; ");
@@ -264,6 +274,7 @@ static void write_about(FILE *out, const ls_option_info *info) {
     }
 }
 
+/* Writes an option's row of the Markdown table: flag, variable, values, default, commands, description. */
 static void write_row(FILE *out, ls_option_id id) {
     const ls_option_info *info = ls_option_info_get(id);
     char form[WORD_MAX], range[FACTS_MAX], env[LS_OPTION_ENV_MAX];
@@ -284,6 +295,7 @@ static void write_row(FILE *out, ls_option_id id) {
     fputs(" |\n", out);
 }
 
+/* Writes the heading and the Markdown table of a group's options; nothing for a group without any. */
 static void write_table(FILE *out, ls_option_group group) {
     int count = 0;
     for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {

@@ -6,15 +6,18 @@
 
 const char *const ls_shell_names[LS_SHELLS] = {"bash", "zsh", "fish"};
 
+/* Returns whether the command has the option. */
 static bool command_has(ls_option_id id, ls_command command) {
     return ls_option_info_get(id)->commands & (1u << command);
 }
 
+/* Writes the words of the choices, separated by blanks. */
 static void put_choices(FILE *out, const ls_option_choice *choices) {
     for (const ls_option_choice *c = choices; c->word; c++) fprintf(out, "%s%s", c == choices ? "" : " ", c->word);
 }
 
-/* Writes help inside single quotes, without characters that are special in zsh. */
+/* Writes help for use inside single quotes: replaces apostrophes, brackets and colons, and drops \, ` and $, which
+ * shells would interpret. */
 static void put_help(FILE *out, const char *help) {
     for (const char *c = help; *c; c++) {
         if (*c == '\'')
@@ -38,7 +41,7 @@ static void put_first_words(FILE *out) {
     }
 }
 
-/* Writes the second words of a group's commands. */
+/* Writes the second words of the commands whose first word is the first `length` bytes of `group`. */
 static void put_group(FILE *out, const char *group, size_t length) {
     const char *between = "";
     for (ls_command command = 0; command < LS_COMMAND_COUNT; command++) {
@@ -51,6 +54,8 @@ static void put_group(FILE *out, const char *group, size_t length) {
 
 /* ---- bash -------------------------------------------------------------------------------------------------------- */
 
+/* Writes a command's branch of the bash script: its flags, and by the flag before the cursor the words, file or number
+ * that may follow. */
 static void put_bash_command(FILE *out, ls_command command) {
     fprintf(out, "    '%s')\n        options='--help --help-all", ls_command_info_get(command)->name);
     for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
@@ -76,6 +81,7 @@ static void put_bash_command(FILE *out, ls_command command) {
     fputs("        esac ;;\n", out);
 }
 
+/* Writes the whole completion script for bash. */
 static void put_bash(FILE *out) {
     fputs("# Completions of lockstep for bash; made by lockstep --completion bash.\n"
           "_lockstep() {\n"
@@ -119,6 +125,7 @@ static void put_bash(FILE *out) {
 
 /* ---- zsh --------------------------------------------------------------------------------------------------------- */
 
+/* Writes the specification of an option for zsh's _arguments; for a switch also --no-NAME. */
 static void put_zsh_option(FILE *out, ls_option_id id, ls_command command) {
     const ls_option_info *info = ls_option_info_get(id);
     ls_option_words words = ls_option_words_of(id, command);
@@ -137,6 +144,7 @@ static void put_zsh_option(FILE *out, ls_option_id id, ls_command command) {
     if (is_switch) fprintf(out, "        '--no-%s' \\\n", info->name);
 }
 
+/* Writes the whole completion script for zsh. "bench" is the only group of commands it knows. */
 static void put_zsh(FILE *out) {
     fputs("#compdef lockstep\n# Completions of lockstep for zsh; made by lockstep --completion zsh.\n"
           "_lockstep() {\n    local command=$words[2]\n    if (( CURRENT == 2 )); then\n        local -a commands=(\n",
@@ -168,7 +176,7 @@ static void put_zsh(FILE *out) {
 
 /* ---- fish -------------------------------------------------------------------------------------------------------- */
 
-/* Writes the condition under which fish offers the options of a command. */
+/* Writes the condition (-n '…') under which fish offers the options of the command `name`, of one or two words. */
 static void put_fish_condition(FILE *out, const char *name) {
     int first = (int)strcspn(name, " ");
     fprintf(out, "-n '__fish_seen_subcommand_from %.*s", first, name);
@@ -176,6 +184,7 @@ static void put_fish_condition(FILE *out, const char *name) {
     fputc('\'', out);
 }
 
+/* Writes the whole completion script for fish. */
 static void put_fish(FILE *out) {
     fputs("# Completions of lockstep for fish; made by lockstep --completion fish.\n", out);
     for (ls_command command = 0; command < LS_COMMAND_COUNT; command++) {

@@ -4,8 +4,8 @@
 
 #include "config/help.h"
 
-/* Writes the UTF-8 character at `text` by its number, which every roff understands; returns its bytes. Does not check
- * the text, because the tables are valid UTF-8. */
+/* Writes the UTF-8 character of 2 to 4 bytes at `text` as \[uXXXX], which every roff understands; returns its bytes.
+ * Does not check the text, because the tables are valid UTF-8. */
 static size_t put_character(FILE *out, const unsigned char *text) {
     size_t bytes = text[0] >= 0xF0 ? 4 : text[0] >= 0xE0 ? 3 : 2;
     unsigned code = text[0] & (0xFFU >> (bytes + 1));
@@ -14,8 +14,8 @@ static size_t put_character(FILE *out, const unsigned char *text) {
     return bytes;
 }
 
-/* Escapes text for roff: a backslash becomes \e, a literal dash \-, and a dot or quote at the start of a line must not
- * become a request. */
+/* Writes `bytes` bytes of text escaped for roff: a backslash becomes \e, a literal dash \-, and a dot or quote at the
+ * start of a line must not become a request. */
 static void put_text(FILE *out, const char *text, size_t bytes) {
     bool at_begin = true;
     for (size_t i = 0; i < bytes; i++) {
@@ -33,8 +33,10 @@ static void put_text(FILE *out, const char *text, size_t bytes) {
     }
 }
 
+/* Writes a text escaped for roff. */
 static void put_string(FILE *out, const char *text) { put_text(out, text, strlen(text)); }
 
+/* Writes the .TH line, as in LOCKSTEP-BENCH-COMM; name NULL: the page of the program itself. */
 static void put_title(FILE *out, const char *name) {
     fputs(".TH LOCKSTEP", out);
     if (name) fputc('-', out);
@@ -43,12 +45,13 @@ static void put_title(FILE *out, const char *name) {
     fprintf(out, " 1 \"\" \"lockstep %s\" \"User Commands\"\n", LS_VERSION);
 }
 
-/* Writes a name such as "lockstep-bench-comm". */
+/* Writes the name of a command's page, such as "lockstep-bench-comm", with its dashes escaped for roff. */
 static void put_page_name(FILE *out, const char *name) {
     fputs("lockstep\\-", out);
     for (; *name; name++) fputs(*name == ' ' || *name == '-' ? "\\-" : (char[]){*name, '\0'}, out);
 }
 
+/* Writes the section EXIT STATUS. */
 static void put_exit_status(FILE *out) {
     fputs(".SH EXIT STATUS\n", out);
     for (const ls_exit_code *e = ls_exit_codes; e->meaning; e++) {
@@ -58,6 +61,7 @@ static void put_exit_status(FILE *out) {
     }
 }
 
+/* Writes the page of the program itself: synopsis and commands. */
 static void put_program(FILE *out) {
     put_title(out, NULL);
     fputs(".SH NAME\nlockstep \\- distributed training with the same bits on any number of workers\n"
@@ -76,6 +80,7 @@ static void put_program(FILE *out) {
     put_exit_status(out);
 }
 
+/* Writes the entry of an option: flag, value, help and details, choices or range, default, variable. */
 static void put_option(FILE *out, ls_option_id id, ls_command command) {
     const ls_option_info *info = ls_option_info_get(id);
     ls_option_words words = ls_option_words_of(id, command);
@@ -119,7 +124,7 @@ static void put_option(FILE *out, ls_option_id id, ls_command command) {
     fprintf(out, ". Variable: %s.\n", env);
 }
 
-/* Writes `.B lockstep train …` in a block without line filling. */
+/* Writes the section EXAMPLES, one command line to a line, in a block without line filling. */
 static void put_examples(FILE *out, const char *examples) {
     fputs(".SH EXAMPLES\n.nf\n", out);
     put_string(out, examples);

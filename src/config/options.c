@@ -46,7 +46,8 @@ const char *ls_option_group_name(ls_option_group group) {
     return names[group];
 }
 
-/* Returns the default as messages show it, or what happens without a value. */
+/* Returns the default as help shows it ("on", "off" for a switch), or the row's words for what happens without a
+ * value. */
 static const char *default_text(const ls_option_info *info) {
     if (info->kind == LS_OPTION_BOOL && info->value) return strcmp(info->value, "true") == 0 ? "on" : "off";
     return info->value ? info->value : info->unset;
@@ -151,7 +152,7 @@ static ls_status parse_value(const ls_option_info *info, const char *text, value
     return *text ? LS_OK : ls_fail(LS_ERR_INPUT, "must not be empty");
 }
 
-/* Compares two numbers of this kind. */
+/* Returns whether a < b, both values of this numeric kind. */
 static bool is_below(ls_option_kind kind, const value *a, const value *b) {
     switch (kind) {
     case LS_OPTION_INT: return a->integer < b->integer;
@@ -160,6 +161,7 @@ static bool is_below(ls_option_kind kind, const value *a, const value *b) {
     }
 }
 
+/* Fails if the value is outside the row's limits, both inclusive; a row without limits accepts every value. */
 static ls_status check_range(const ls_option_info *info, const value *given) {
     value min, max;
     if (!info->min) return LS_OK;
@@ -170,6 +172,7 @@ static ls_status check_range(const ls_option_info *info, const value *given) {
                    info->unit ? info->unit : "");
 }
 
+/* Copies a parsed value into the option's field; a STRING's text is not copied. */
 static void store_value(ls_options *options, const ls_option_info *info, const value *given) {
     memcpy((char *)options + info->offset, given, field_bytes[info->kind]);
 }
@@ -215,7 +218,8 @@ void ls_options_fini(ls_options *options) {
     memset(options, 0, sizeof *options);
 }
 
-/* Writes the place and the value of `source`, which need not be the option's present one. */
+/* Writes the place and the value of `source` for a message. `source` need not be the option's present one: a value that
+ * is refused is not stored. */
 static void describe_source(const ls_options *options, ls_option_id id, const ls_option_source *source,
                             char where[LS_OPTION_WHERE_MAX]) {
     const ls_option_info *info = &table[id];
@@ -263,7 +267,7 @@ ls_status ls_options_put(ls_options *options, ls_option_id id, const char *text,
     ls_option_source source = {.origin = origin, .line = line, .text = strdup(text)};
     if (!source.text) return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for the value of --%s", table[id].name);
     ls_status status = parse_value(&table[id], source.text, &given);
-    if (status != LS_OK && table[id].kind == LS_OPTION_CHOICE) /* those that this command takes */
+    if (status != LS_OK && table[id].kind == LS_OPTION_CHOICE) /* again, for a message with this command's words */
         status = ls_value_parse_choice(source.text, ls_option_words_of(id, options->command).choices, &given.choice);
     if (status == LS_OK) status = check_range(&table[id], &given);
     if (status != LS_OK) {
@@ -280,7 +284,8 @@ ls_status ls_options_put(ls_options *options, ls_option_id id, const char *text,
 
 /* ---- --print-config: a YAML file with the same values ------------------------------------------------------------ */
 
-/* Writes text always in quotes, so that YAML cannot read it as another type. */
+/* Writes a text in double quotes, so that YAML cannot read it as another type; escapes quotes, backslashes and control
+ * characters. */
 static void write_text(FILE *out, const char *text) {
     fputc('"', out);
     for (; *text; text++) {
@@ -307,8 +312,8 @@ static void write_origin(FILE *out, const ls_options *options, ls_option_id id) 
     }
 }
 
-/* Writes a line of the config file; defaults are comments. So is a default of the command's own, because the row's
- * value would be read back as the user's. */
+/* Writes a line of the config file. An option without a value becomes a comment, and so does a default of the command's
+ * own, because the row's value would be read back as the user's. */
 static void write_option(FILE *out, const ls_options *options, ls_option_id id, ls_command command) {
     const ls_option_info *info = ls_option_info_get(id);
     const char *text = options->source[id].text ? options->source[id].text : info->value;

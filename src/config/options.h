@@ -1,8 +1,10 @@
-/* options.h: the options of a command: their table (options.def), and the values of one run.
+/* options.h: the options of all commands: their table (options.def), and their values in one process. main() parses
+ * them for its command, and every layer above reads the fields of ls_options.
  *
  * A value comes, from weakest to strongest, from the table, from the file that --config names, from the environment
  * (LS_ and the name in capitals: --min-size is LS_MIN_SIZE) or from a flag. Each value records its source, so that an
- * error can say where to fix it. All errors are LS_ERR_INPUT, except for lack of memory. */
+ * error can say where to fix it. An ls_options holds the values of all commands' options, whichever command it was
+ * parsed for. All errors are LS_ERR_INPUT, except LS_ERR_RESOURCE for lack of memory. */
 #ifndef LS_CONFIG_OPTIONS_H
 #define LS_CONFIG_OPTIONS_H
 
@@ -23,7 +25,7 @@ typedef enum ls_command {
     LS_COMMAND_COUNT
 } ls_command;
 
-/* Sets of commands. */
+/* Sets of commands: one bit for each. */
 enum {
 #define LS_COMMAND(id, function, name, summary, examples) LS_CMD_##id = 1 << LS_COMMAND_##id,
 #include "config/commands.def"
@@ -45,10 +47,12 @@ typedef struct ls_command_info {
     const char *examples; /* command lines, each ended by a newline */
 } ls_command_info;
 
+/* Returns the static row of a command, which must be below LS_COMMAND_COUNT. */
 const ls_command_info *ls_command_info_get(ls_command command);
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
+/* The type of an option's value; ls_option_c_KIND is the C type of its field. */
 typedef enum ls_option_kind {
     LS_OPTION_BOOL,
     LS_OPTION_INT,
@@ -102,15 +106,17 @@ typedef enum ls_option_group {
         LS_GROUP_COUNT
 } ls_option_group;
 
-/* What differs for some commands in an option that several commands share; NULL: as in the row. Written in the table as
- * LS_IN(LS_CMD_PLAN, .unset = "searched"). */
+/* What differs for some commands in an option that several commands share; NULL or 0: as in the row. Written in the
+ * table as LS_IN(LS_CMD_PLAN, .unset = "searched"). */
 typedef struct ls_option_variant {
-    unsigned commands;
-    const char *unset; /* the default of these commands, even where the row has a .value */
+    unsigned commands; /* a set of LS_CMD_* */
+    const char *unset; /* the default of these commands as help shows it, even where the row has a .value: the command's
+                          code applies it */
     const char *help;  /* instead of the row's */
     const char *more;  /* instead of the row's; "": nothing */
     const char *metavar;
-    const ls_option_choice *choices; /* those of the row's choices that these commands accept */
+    const ls_option_choice *choices; /* those of the row's choices that help and messages offer for these commands; the
+                                        parser accepts the row's, and the command refuses the rest */
     ls_option_group group;
 } ls_option_variant;
 
@@ -118,18 +124,18 @@ enum { LS_OPTION_VARIANTS_MAX = 10 };
 #define LS_IN(set, ...)                                                                                                \
     { .commands = (set), __VA_ARGS__ }
 
-/* A condition: another option, a CHOICE, has one of these values (one bit each); 0: always true. */
+/* A condition on another option, a CHOICE: that it has one of these values. */
 typedef struct ls_option_with {
     ls_option_id id;
-    unsigned values;
+    unsigned values; /* bit v: the value v; 0: the condition is always true */
 } ls_option_with;
 #define LS_WITH(field, value)                                                                                          \
     { LS_OPT_##field, 1u << (value) }
 #define LS_WITHOUT(field, value)                                                                                       \
     { LS_OPT_##field, ~(1u << (value)) }
 
-/* An option that changes the result of training is a field of a run's identity (run/folder/identity.h) under the
- * option's name, and --resume requires the same value. */
+/* How an option is recorded in a run's identity (run/folder/identity.h): the hashed list of all options that change the
+ * result of training. The field has the option's name, and --resume requires the same value. */
 typedef struct ls_option_identity {
     int place; /* position among the fields, from 1; a new option takes the next one. 0: not in the identity */
     enum {
@@ -144,11 +150,12 @@ typedef struct ls_option_identity {
     ls_option_with free; /* condition under which the field is recorded, but neither hashed nor compared */
 } ls_option_identity;
 
+/* One row of options.def. All texts are static. */
 typedef struct ls_option_info {
     const char *name; /* without leading dashes */
     ls_option_kind kind;
     size_t offset;                   /* of the field in ls_options */
-    const char *value;               /* the default */
+    const char *value;               /* the default, parsed like a user's text; NULL: none, the field is 0 or NULL */
     const char *unset;               /* what happens without a value, if there is no default */
     const char *min;                 /* limits as a user would write them, */
     const char *max;                 /* both inclusive */
@@ -167,14 +174,16 @@ typedef struct ls_option_info {
     int words;         /* number of values that follow a flag that joins; 0: one */
     ls_option_identity identity;
     ls_option_with with; /* condition under which the option has an effect */
-    unsigned operand;    /* commands that accept the value without the flag */
+    unsigned operand;    /* commands that accept the value without the flag, as in `lockstep doctor RUN` */
     ls_option_variant in[LS_OPTION_VARIANTS_MAX];
 } ls_option_info;
 
+/* Returns the static row of an option, which must be below LS_OPTION_COUNT. */
 const ls_option_info *ls_option_info_get(ls_option_id id);
+/* Returns the heading under which help lists the options of a group. */
 const char *ls_option_group_name(ls_option_group group);
 
-/* The texts of an option for one command. */
+/* The texts of an option for one command; all are static. */
 typedef struct ls_option_words {
     const char *help, *more, *metavar; /* more, metavar: NULL for none */
     const ls_option_choice *choices;
@@ -185,20 +194,22 @@ typedef struct ls_option_words {
 
 /* Returns the option's texts for one command: those of the row, replaced by those of the command's variant. */
 ls_option_words ls_option_words_of(ls_option_id id, ls_command command);
-/* Returns the option with this name or alias, written with dashes, whatever its command; LS_OPTION_COUNT: none. */
+/* Returns the first option of any command with this name or alias, written like "min-size"; LS_OPTION_COUNT if there is
+ * none. */
 ls_option_id ls_option_find(const char *name);
-/* Returns the option with this name for one command: the command's own if several share the name, else any command's.
- * LS_OPTION_COUNT: none. */
+/* Returns the option with this name or alias for one command: the command's own if several share the name, else any
+ * command's, so the caller checks .commands. LS_OPTION_COUNT: none. */
 ls_option_id ls_option_find_of(ls_command command, const char *name);
-/* Returns the option of `command` to which operand `n` (from 0), a value without a flag, belongs; an option that joins
- * its values takes all further operands. LS_OPTION_COUNT: none. */
+/* Returns the option of `command` to which operand number n (from 0), a word without a flag, belongs; an option that
+ * joins its values takes all further operands. LS_OPTION_COUNT: the command accepts no such operand. */
 ls_option_id ls_option_operand(ls_command command, int n);
-/* Returns the name among the options of `command` that is nearest to `word`; NULL: none is near. */
+/* Returns the static name of the command's option that is nearest to `word`, to suggest after a typo; NULL if none is
+ * near. */
 const char *ls_option_nearest(ls_command command, const char *word);
 
 enum { LS_OPTION_ENV_MAX = 64 };
 
-/* Writes a name such as "LS_MIN_SIZE". */
+/* Writes the name of the option's environment variable, such as "LS_MIN_SIZE". */
 void ls_option_env_name(const ls_option_info *info, char name[LS_OPTION_ENV_MAX]);
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
@@ -211,7 +222,8 @@ typedef struct ls_option_source {
     char *text; /* the value as the user wrote it, owned; NULL for a default */
 } ls_option_source;
 
-/* One field for each row of the table, named like the option, with underscores. The struct owns its texts. */
+/* One field for each row of the table, named like the option, with underscores. A STRING points into its source's text,
+ * which the struct owns, or is a static default; NULL: not given. */
 typedef struct ls_options {
 #define LS_OPTION(field, kind, ...) ls_option_c_##kind field;
 #define LS_CHOICE(field, type, list, ...) type field;
@@ -219,19 +231,23 @@ typedef struct ls_options {
 #undef LS_CHOICE
 #undef LS_OPTION
     ls_option_source source[LS_OPTION_COUNT];
-    ls_command command; /* whose defaults messages name */
+    ls_command command; /* set by ls_options_parse(); error messages name this command's defaults and choices */
 } ls_options;
 
-/* Sets all options to the values of the table, without releasing older texts. Nothing needs to be released yet. */
+/* Initializes all options to the values of the table. Overwrites the struct without freeing what it held; the result
+ * owns no memory. */
 void ls_options_defaults(ls_options *options);
 /* Fills `options` from the file, the environment and the flags in argv[0 … argc−1], which follow the name of the
  * command. On failure there is nothing to release; after success the caller calls ls_options_fini(). */
 ls_status ls_options_parse(ls_options *options, ls_command command, int argc, char *const argv[]);
+/* Frees the users' texts and clears the struct. */
 void ls_options_fini(ls_options *options);
-/* Logs a warning for each variable in the environment whose name is nearly that of an option. */
+/* Logs a warning for each LS_* variable in the environment that is no option, but is a typo of one of this command's
+ * options or another program's name for one. */
 void ls_options_warn_env(ls_command command);
 
-/* Returns whether the value comes from anywhere but the table. */
+/* Returns whether the value comes from a file, the environment or a flag, and not from the table, even if it equals the
+ * default. */
 static inline bool ls_options_is_given(const ls_options *o, ls_option_id id) {
     return o->source[id].origin != LS_ORIGIN_DEFAULT;
 }
@@ -240,34 +256,40 @@ static inline bool ls_options_is_given(const ls_options *o, ls_option_id id) {
 static inline bool ls_options_is_asked_for(const ls_options *o, ls_option_id id) {
     return o->source[id].origin >= LS_ORIGIN_ENV;
 }
-/* Returns the address of an option's field, whose type depends on its kind. */
+/* Returns the address of an option's field, whose C type is that of its kind (ls_option_c_*; an enum for a CHOICE). */
 const void *ls_options_field(const ls_options *options, ls_option_id id);
 /* Returns whether the condition is true for these values. */
 bool ls_options_hold(const ls_options *options, ls_option_with condition);
-/* Returns whether the value is the one that `text` stands for; false if the text is not valid. */
+/* Returns whether the option has the value that `text` stands for, as in 1e-4 and 0.0001; false if the text is not
+ * valid. A STRING must have a value, not NULL. */
 bool ls_options_is_value(const ls_options *options, ls_option_id id, const char *text);
 
-/* Restores the value of the table and releases the user's text. */
+/* Restores the value of the table, as if the user had not given the option, and frees the user's text. */
 void ls_options_reset(ls_options *options, ls_option_id id);
-/* Parses `text` into one option, checks its range and records its source. On failure the option is unchanged, and the
- * message begins with the place. */
+/* Parses `text`, which is copied, into one option, checks its range and records its source: `line` of a file, or 0. On
+ * failure the option is unchanged, and the message begins with the place ("--workers 0: "). */
 ls_status ls_options_put(ls_options *options, ls_option_id id, const char *text, ls_option_origin origin, int line);
-/* Reads the config file options->config (JSON or YAML) into `options`. */
+/* Reads the config file options->config (JSON or YAML, at most 1 MiB) into `options`. */
 ls_status ls_options_read_file(ls_options *options, ls_command command);
-/* Reads the text of a config file in the same way. It has a NUL behind its bytes; messages call it `path`. */
+/* Reads the text of a config file (JSON or YAML) into `options`; blank text gives nothing. `text` has a NUL behind its
+ * `bytes` bytes; messages call the file `path`. An option of another command is checked and stored too. */
 ls_status ls_options_read_text(ls_options *options, ls_command command, const char *path, const char *text,
                                size_t bytes);
 
 enum { LS_OPTION_WHERE_MAX = 256 };
 
-/* Writes where the value was given, and the value: "--workers 0", "LS_WORKERS=0", "run.yaml:3: workers: 0". */
+/* Writes where the value was given, and the value: "--workers 0", "LS_WORKERS=0", "run.yaml:3: workers: 0", or
+ * "--workers (default 1)". */
 void ls_options_where(const ls_options *options, ls_option_id id, char where[LS_OPTION_WHERE_MAX]);
-/* Fails with LS_ERR_INPUT and that place in front of the message, for values that are wrong only in combination. */
+/* Returns LS_ERR_INPUT with the place of the option's value ("--workers 0: ") in front of the formatted message, for
+ * values that are wrong only in combination. */
 ls_status ls_options_fail(const ls_options *options, ls_option_id id, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Puts that place in front of the message if `status` is a lower layer's failure; returns `status`. */
+/* Puts the place of the option's value ("--data x: ") in front of the message of `status`, a failure of a lower layer,
+ * and returns `status`; does nothing for LS_OK. */
 ls_status ls_options_blame(const ls_options *options, ls_option_id id, ls_status status);
-/* Writes the options of `command` as a config file that gives the same run. */
+/* Writes the options of `command` as a YAML config file that gives the same run (--print-config). What has no value, or
+ * only a default that the command itself applies, becomes a comment line. */
 void ls_options_print(const ls_options *options, ls_command command, FILE *out);
 
 #endif

@@ -17,11 +17,12 @@ enum { FLAG_MAX = 64, SHOWN = 80 };
 
 typedef struct flag {
     ls_option_id id;
-    const char *text;
-    int more;     /* number of further values of this flag */
-    int operands; /* number of values without a flag so far */
+    const char *text; /* its value; borrowed from argv, or static */
+    int more;         /* number of further values of this flag */
+    int operands;     /* number of values without a flag so far */
 } flag;
 
+/* Returns LS_ERR_INPUT for a flag that no command has, with a suggestion if one is near. `name`: without the dashes. */
 static ls_status fail_unknown(ls_command command, const char *name) {
     const char *own = ls_command_info_get(command)->name;
     char answer[LS_FOREIGN_ANSWER_MAX];
@@ -30,6 +31,7 @@ static ls_status fail_unknown(ls_command command, const char *name) {
                    own, known ? "; " : "", known ? answer : "", own);
 }
 
+/* Returns LS_ERR_INPUT for a flag that only other commands have, and names the first of those. */
 static ls_status fail_other_command(ls_command command, const ls_option_info *info) {
     const char *own = ls_command_info_get(command)->name;
     const ls_foreign *foreign = ls_foreign_find(command, info->name);
@@ -40,7 +42,8 @@ static ls_status fail_other_command(ls_command command, const ls_option_info *in
                    foreign && foreign->advice ? foreign->advice : "", own);
 }
 
-/* Returns the name of the switch that the flag `word` (--name or --no-name) sets; NULL: none. */
+/* Returns the name of the switch (a BOOL) that the flag `word`, --name or --no-name, sets; NULL if `word` is NULL or
+ * not such a flag. Used to explain a value after a switch, as in "--pin yes". */
 static const char *find_switch(const char *word) {
     if (!word || strncmp(word, "--", 2) != 0) return NULL;
     const char *name = strncmp(word, "--no-", 5) == 0 ? word + 5 : word + 2;
@@ -48,7 +51,8 @@ static const char *find_switch(const char *word) {
     return id < LS_OPTION_COUNT && ls_option_info_get(id)->kind == LS_OPTION_BOOL ? name : NULL;
 }
 
-/* Fails for a word that is neither a flag nor an operand, with advice by its form and the word before it. */
+/* Returns LS_ERR_INPUT for a word that is neither a flag nor an operand, with advice by its form and by the word before
+ * it (NULL: none). */
 static ls_status fail_no_flag(ls_command command, const char *before, const char *word) {
     const char *own = ls_command_info_get(command)->name;
     char given[FLAG_MAX];
@@ -74,7 +78,8 @@ static ls_status fail_no_flag(ls_command command, const char *before, const char
                    word, own, own);
 }
 
-/* Returns the option called `name`; *negated if it was written as --no-name. */
+/* Returns the option called `name`; LS_OPTION_COUNT if there is none. Sets *negated if it was written as no-NAME, which
+ * only a switch can be. */
 static ls_option_id find_flag(ls_command command, const char *name, bool *negated) {
     ls_option_id id = ls_option_find_of(command, name);
     *negated = false;
@@ -98,7 +103,8 @@ static bool takes_auto(ls_command command, const char *name, const char *word, f
     return true;
 }
 
-/* Reads the flag or operand at argv[*at] with its value, and moves on. `out` is the previous one, then this one. */
+/* Reads the flag or operand at argv[*at] with its value, and advances *at behind them. `out` holds the previous flag
+ * when called, because a flag with several values continues, and this one on return. */
 static ls_status next_flag(ls_command command, int argc, char *const argv[], int *at, flag *out) {
     const char *word = argv[*at], *equals = strchr(word, '=');
     char name[FLAG_MAX];
@@ -147,7 +153,8 @@ static ls_status next_flag(ls_command command, int argc, char *const argv[], int
     return LS_OK;
 }
 
-/* Appends the value to that of earlier flags, with the option's separator. */
+/* Appends the value to that of earlier flags of the same option, with the option's separator; an empty value is refused
+ * as for one flag. */
 static ls_status join_flag(ls_options *options, const flag *given) {
     const char *before = options->source[given->id].text;
     char *text, joint = ls_option_info_get(given->id)->joint;
@@ -159,7 +166,7 @@ static ls_status join_flag(ls_options *options, const flag *given) {
     return status;
 }
 
-/* Sets the options that flags give; with `only_config` checks all names but sets only --config. */
+/* Sets the options that flags give. only_config: the first pass, which checks all names but sets only --config. */
 static ls_status read_flags(ls_options *options, ls_command command, int argc, char *const argv[], bool only_config) {
     flag given = {.id = LS_OPTION_COUNT};
     for (int at = 0; at < argc;) {
@@ -171,7 +178,7 @@ static ls_status read_flags(ls_options *options, ls_command command, int argc, c
     return LS_OK;
 }
 
-/* Sets an option from its variable, if the command has the option and the variable is set. */
+/* Sets an option from its LS_* variable, if the command has the option and the variable is set, also if it is empty. */
 static ls_status read_env(ls_options *options, ls_command command, ls_option_id id) {
     const ls_option_info *info = ls_option_info_get(id);
     char name[LS_OPTION_ENV_MAX];
@@ -196,7 +203,8 @@ out:
     return status;
 }
 
-/* Turns LS_MIN_SIZE=4 into the option's name "min-size". Returns false for a variable without LS_. */
+/* Turns LS_MIN_SIZE=4 into the option's name "min-size". Returns false for a variable without LS_ in front, or with a
+ * name of 64 bytes or more. */
 static bool name_from_variable(const char *variable, char name[FLAG_MAX]) {
     size_t length = strcspn(variable, "=");
     if (strncmp(variable, "LS_", 3) != 0 || length - 3 >= FLAG_MAX) return false;

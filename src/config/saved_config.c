@@ -11,9 +11,10 @@
 
 enum { CONFIG_BYTES_MAX = 1 << 20 };
 
+/* State of one file. PLAIN: valid, but without a checksum; SEALED: with a checksum that matches. */
 typedef enum config_kind { CONFIG_ABSENT, CONFIG_DAMAGED, CONFIG_PLAIN, CONFIG_SEALED } config_kind;
 
-/* Hashes the members in the order of their names, without the checksum and without white space. */
+/* Writes the hash of the object's members in the order of their names, without the checksum and without white space. */
 static ls_status hash_members(json_t *object, char hash[LS_HASH_TEXT_BYTES]) {
     json_t *others = json_copy(object);
     (void)json_object_del(others, LS_CONFIG_CHECKSUM);
@@ -32,7 +33,8 @@ ls_status ls_saved_config_seal(json_t *object) {
     return ls_fail(LS_ERR_RESOURCE, "out of memory for the checksum of " LS_CONFIG_FILE);
 }
 
-/* Tells whether the object has its checksum (SEALED), another (DAMAGED), or none (PLAIN). */
+/* Returns SEALED if the object matches its checksum, PLAIN if it has none, and DAMAGED for another one or for what is
+ * no object. */
 static config_kind judge_object(json_t *object) {
     char hash[LS_HASH_TEXT_BYTES];
     const json_t *checksum = json_object_get(object, LS_CONFIG_CHECKSUM);
@@ -43,6 +45,7 @@ static config_kind judge_object(json_t *object) {
     return is_right ? CONFIG_SEALED : CONFIG_DAMAGED;
 }
 
+/* Returns the state of the file; one that cannot be read or parsed is DAMAGED. */
 static config_kind judge_file(const char *path) {
     json_t *object = NULL;
     if (!ls_file_exists(path)) return CONFIG_ABSENT;
@@ -52,7 +55,7 @@ static config_kind judge_file(const char *path) {
     return kind;
 }
 
-/* Counts a file without a checksum beside a sound copy as damaged, because the damage may have hit the key. */
+/* A file without a checksum beside a sound copy counts as damaged, because the damage may have hit the key. */
 ls_saved_config ls_saved_config_find(const char *folder, char path[PATH_MAX]) {
     char copy[PATH_MAX];
     if (snprintf(path, PATH_MAX, "%s/" LS_CONFIG_FILE, folder) >= PATH_MAX) return LS_CONFIG_ABSENT;

@@ -1,4 +1,5 @@
-/* saved_config.h: the options of a run, saved in its folder as config.json and config.json.copy.
+/* saved_config.h: the options of a run, saved in its folder as config.json and config.json.copy, so that --resume can
+ * read them again. This module makes the checksum and chooses the file to read; run/folder writes and reads the files.
  *
  * Both have a member "checksum" over all others, so that a damaged file is detected even if it is still valid JSON, and
  * the other one is read. A file without a checksum is from an older version, which wrote no copy, or was made by hand.
@@ -13,22 +14,24 @@
 
 #define LS_CONFIG_FILE "config.json"
 #define LS_CONFIG_COPY LS_CONFIG_FILE ".copy"
-/* Members that are no options but allowed in config files: the folder in which the run was started, and the checksum.
- */
+/* Members that are no options but allowed in config files: the directory in which the run was started, and the
+ * checksum. */
 #define LS_CONFIG_STARTED_IN "started-in"
 #define LS_CONFIG_CHECKSUM "checksum"
 
-/* Adds the checksum of the object's members to it, in place of an older one. */
+/* Sets the object's member "checksum" to the hash of all other members, in place of an older one. Fails only with
+ * LS_ERR_RESOURCE. */
 ls_status ls_saved_config_seal(json_t *object);
 
 typedef enum ls_saved_config {
     LS_CONFIG_ABSENT,  /* neither file exists */
-    LS_CONFIG_SOUND,   /* config.json has its checksum, or none that could disagree */
-    LS_CONFIG_OF_COPY, /* config.json is damaged, edited or missing; the copy is sound */
+    LS_CONFIG_SOUND,   /* config.json matches its checksum, or has none and there is no sound copy */
+    LS_CONFIG_OF_COPY, /* config.json is damaged, edited, missing or without a checksum; the copy is sound */
     LS_CONFIG_DAMAGED  /* config.json is damaged, and there is no sound copy */
 } ls_saved_config;
 
-/* Decides which file to read; *path is set for SOUND and OF_COPY. Writes nothing. */
+/* Decides which file of a run's folder to read, by their checksums. Writes its path to *path for SOUND and OF_COPY;
+ * otherwise *path is undefined. Changes no file. A folder whose path is too long counts as ABSENT. */
 ls_saved_config ls_saved_config_find(const char *folder, char path[PATH_MAX]);
 
 #endif

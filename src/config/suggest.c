@@ -128,6 +128,7 @@ static const ls_foreign table[] = {
 
 const ls_foreign *ls_foreign_get(size_t i) { return i < sizeof table / sizeof *table ? &table[i] : NULL; }
 
+/* Returns whether `word` is one of `words`, which spaces separate; false for an empty word. */
 static bool has_word(const char *words, const char *word) {
     size_t length = strlen(word);
     for (const char *at = words; length > 0 && (at = strstr(at, word)); at += length)
@@ -156,20 +157,22 @@ static void spell_with_dashes(const char *name, char out[NAME_MAX_CHARS]) {
     out[i] = '\0';
 }
 
-/* Returns the command's option called `name`; NULL: none. */
+/* Returns the name of the command's option that has this name or alias; NULL if the command has none. */
 static const char *own_name(ls_command command, const char *name) {
     ls_option_id id = ls_option_find_of(command, name);
     if (id == LS_OPTION_COUNT || !(ls_option_info_get(id)->commands & (1u << command))) return NULL;
     return ls_option_info_get(id)->name;
 }
 
-/* Returns the same for a switch, which --no-name turns off. */
+/* Returns the name of the command's switch (a BOOL, which --no-name turns off) that has this name or alias; NULL if the
+ * command has none. */
 static const char *own_switch(ls_command command, const char *name) {
     const char *own = own_name(command, name);
     return own && ls_option_info_get(ls_option_find_of(command, own))->kind == LS_OPTION_BOOL ? own : NULL;
 }
 
-/* Writes the option's name in the form of `origin`, with `no` in front of that of a flag. */
+/* Writes the command's option `name` in the form of `origin`: LS_NAME, name, or --name with `no` ("no-" or "") in front
+ * of the name. */
 static void write_name(ls_command command, const char *name, ls_option_origin origin, const char *no,
                        char out[NAME_MAX_CHARS]) {
     if (origin == LS_ORIGIN_ENV)

@@ -13,12 +13,14 @@
 
 enum { NUMBER_MAX = 64 };
 
+/* A unit of sizes or of times; the other field is unused. */
 typedef struct unit {
     const char *suffix;
     double seconds;
     size_t bytes;
 } unit;
 
+/* Returns LS_ERR_INPUT with the message for an empty text. */
 static ls_status fail_empty(void) { return ls_fail(LS_ERR_INPUT, "must not be empty"); }
 
 ls_status ls_value_parse_bool(const char *text, bool *out) {
@@ -45,7 +47,8 @@ ls_status ls_value_parse_int(const char *text, int64_t *out) {
     return LS_OK;
 }
 
-/* Returns the length of the decimal number at the start of `text`; 0: none. */
+/* Returns the length of the decimal number (sign, fraction, exponent) at the start of `text`; 0 if it does not begin
+ * with one. */
 static size_t number_length(const char *text) {
     const char *at = text + (*text == '-' || *text == '+');
     size_t whole = strspn(at, "0123456789"), fraction = 0;
@@ -63,7 +66,8 @@ static size_t number_length(const char *text) {
     return (size_t)(at - text);
 }
 
-/* Converts the first `length` characters of `text`, which are a number. */
+/* Converts the first `length` characters of `text`, which must be a number. Fails from 64 characters on, or if the
+ * number overflows a double. */
 static ls_status convert_number(const char *text, size_t length, double *out) {
     char number[NUMBER_MAX];
     if (length >= sizeof number) return ls_fail(LS_ERR_INPUT, "has too many digits");
@@ -82,6 +86,7 @@ ls_status ls_value_parse_float(const char *text, double *out) {
     return convert_number(text, length, out);
 }
 
+/* Returns the unit with exactly this suffix, in exact case; NULL: none. A NULL suffix ends the list. */
 static const unit *find_unit(const unit *units, const char *suffix) {
     for (; units->suffix; units++) {
         if (strcmp(units->suffix, suffix) == 0) return units;

@@ -1,4 +1,4 @@
-/* axis.c: round numbers. */
+/* axis.c: chooses round numbers for scales and draws them. */
 #include "report/axis.h"
 
 #include <math.h>
@@ -7,11 +7,13 @@
 
 #include "report/numbers.h"
 
+/* The unit in which a scale is shown. */
 typedef struct measure {
-    double one; /* of the unit, in what the scale counts */
+    double one; /* the plot's value of one unit: 60 for minutes on a plot in seconds */
     const char *name;
 } measure;
 
+/* Returns the unit in which a scale that ends at `last` is shown. */
 static measure unit_for(double last, ls_axis_unit unit) {
     const double mib = 1024.0 * 1024.0;
     double size = fabs(last);
@@ -33,7 +35,7 @@ void ls_axis_name(const char *name, double last, ls_axis_unit unit, char *out, s
 
 /* ---- ticks ------------------------------------------------------------------------------------------------------- */
 
-/* Returns the power of ten at or below a value above 0. */
+/* Returns the power of ten at or below a value above 0, at least 1e-300. */
 static double decade_below(double value) {
     double power = 1;
     if (!(value > 1e-300)) return 1e-300;
@@ -42,7 +44,8 @@ static double decade_below(double value) {
     return power;
 }
 
-/* Prints as few digits as distinguish the value from its neighbours. */
+/* Writes a number with as few digits as distinguish it from its neighbours, `step` away, and with k, M, G or T from
+ * 10,000 on. */
 static void put_number(double value, double step, char text[LS_AXIS_TEXT_MAX]) {
     static const struct {
         double one;
@@ -69,6 +72,8 @@ static void put_number(double value, double step, char text[LS_AXIS_TEXT_MAX]) {
     snprintf(text, LS_AXIS_TEXT_MAX, "%.*f%s", digits, shown, sizes[k].name);
 }
 
+/* Chooses ticks at multiples of 1, 2 or 5 times a power of ten. one: the unit; least: smallest distance, in units.
+ * Returns their number. */
 static int put_linear(double first, double last, double one, double least, int most, ls_axis_tick *ticks) {
     static const double factors[] = {2, 2.5, 2};
     double low = first / one, high = last / one, step = decade_below((high - low) / most);
@@ -82,7 +87,8 @@ static int put_linear(double first, double last, double one, double least, int m
     return count;
 }
 
-/* Powers of ten, of which a long scale shows every second or third, and the first `parts` of what is between them. */
+/* Chooses ticks at every `every`-th power of ten times each of the first `parts` of 1, 2, 5, 1.5, 3, 4 and 7. Returns
+ * their number, unsorted. */
 static int put_decades(double low, double high, double one, int every, int parts, ls_axis_tick *ticks) {
     static const double between[] = {1, 2, 5, 1.5, 3, 4, 7};
     int count = 0, number = 0;
@@ -96,11 +102,14 @@ static int put_decades(double low, double high, double one, int every, int parts
     return count;
 }
 
+/* Orders ticks by value. A callback of qsort(). */
 static int compare_ticks(const void *a, const void *b) {
     double first = ((const ls_axis_tick *)a)->value, second = ((const ls_axis_tick *)b)->value;
     return (first > second) - (first < second);
 }
 
+/* Chooses ticks of a logarithmic scale: powers of ten, with values between them if there is room. Returns their
+ * number. */
 static int put_log(double first, double last, double one, int most, ls_axis_tick *ticks) {
     static const int parts[] = {7, 3};
     double low = first / one, high = last / one;
@@ -120,7 +129,7 @@ static int put_log(double first, double last, double one, int most, ls_axis_tick
     return count;
 }
 
-/* Powers of two, of which a long scale shows every second or third. */
+/* Chooses powers of two, on a long scale only every second or third. Returns their number. */
 static int put_doubles(double first, double last, int most, ls_axis_tick *ticks) {
     double begin = 1, step = 2;
     int count = 0, powers = 1;

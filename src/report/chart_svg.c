@@ -31,11 +31,13 @@ enum {
 
 /* ---- the scale: x is a step from 1 on, y a power of ten ---------------------------------------------------------- */
 
+/* Returns the decimal logarithm. */
 static double decades_of(double y) { return ls_log_f64(y) / 2.302585092994046; }
 
+/* Returns whether the value can be on a logarithmic scale: finite and above 0. */
 static bool is_on_scale(double y) { return isfinite(y) && y > 0; }
 
-/* Sets the scale to whole decades around all values. */
+/* Sets the plot's y range, in powers of ten, to whole decades around all values. */
 static void find_decades(const ls_chart *chart, ls_svg_plot *p) {
     double least = HUGE_VAL, most = 0;
     for (int i = 0; i < chart->lines; i++)
@@ -50,13 +52,14 @@ static void find_decades(const ls_chart *chart, ls_svg_plot *p) {
     if (p->y_last <= p->y_first) p->y_last = p->y_first + 1;
 }
 
-/* Returns the value's place on the scale; zeros are on a line of their own below it. */
+/* Returns the value's y in powers of ten; zeros are on a line of their own below the scale. */
 static double place_of(const ls_svg_plot *p, double y) {
     return y == 0 ? p->y_first - ZERO * (p->y_last - p->y_first) / HEIGHT : decades_of(y);
 }
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
+/* Draws the decades, the line of zeros, and the label. */
 static void put_y_axis(const ls_svg_plot *p, const char *label) {
     int low = (int)p->y_first, high = (int)p->y_last, every = (high - low + DECADES_SHOWN - 1) / DECADES_SHOWN;
     for (int power = low; power <= high; power += every) {
@@ -72,13 +75,14 @@ static void put_y_axis(const ls_svg_plot *p, const char *label) {
     ls_svg_text(p->out, RIGHT, p->top - TITLE + 20, "e q n", "%s", label);
 }
 
-/* Draws round numbers of steps, and the first one. */
+/* Draws the scale of steps below the line of zeros. */
 static void put_x_axis(const ls_svg_plot *p) {
     ls_svg_plot axis = *p;
     axis.height += ZERO + 8;
     (void)ls_axis_draw_x(&axis, WIDTH, LS_AXIS_WHOLE, "step");
 }
 
+/* Draws a curve; each of at most COLUMNS_MAX columns has the largest value of its steps. */
 static void put_curve(ls_svg_plot *p, const ls_chart_line *line, int64_t points) {
     int64_t every = (points + COLUMNS_MAX - 1) / COLUMNS_MAX;
     ls_svg_curve_begin(p, line->colour, line->width);
@@ -91,7 +95,7 @@ static void put_curve(ls_svg_plot *p, const ls_chart_line *line, int64_t points)
     ls_svg_curve_end(p);
 }
 
-/* Returns the value at the end of a curve, as drawn. */
+/* Returns the value at the end of a curve, as drawn; NaN: a gap. */
 static double last_of(const ls_chart_line *line, int64_t points) {
     int64_t every = (points + COLUMNS_MAX - 1) / COLUMNS_MAX, from = (points - 1) / every * every;
     double most = (double)NAN;
@@ -100,11 +104,13 @@ static double last_of(const ls_chart_line *line, int64_t points) {
     return most;
 }
 
+/* Returns the height of a chart in pixels, with room for all names. */
 static int height_of(const ls_chart *chart) {
     int names = chart->lines * LEGEND, scale = HEIGHT + ZERO;
     return TITLE + (names > scale ? names : scale) + BOTTOM;
 }
 
+/* Draws a chart below y = `top`. */
 static void draw_one_chart(const ls_chart *chart, int top, FILE *out) {
     ls_svg_plot p = {.out = out,
                      .left = LEFT,

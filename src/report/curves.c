@@ -1,4 +1,4 @@
-/* curves.c: the ends of the scales, then the curves. */
+/* curves.c: draws a chart of curves: finds the ends of the scales, then draws axes, marks, curves and names. */
 #include "report/curves.h"
 
 #include <math.h>
@@ -29,11 +29,13 @@ size_t ls_curves_thin(ls_curve_point *points, size_t count, size_t columns) {
     return kept;
 }
 
+/* Returns whether the point is drawn: finite, on its scales, and not above y_most. */
 static bool is_shown(const ls_curves *c, const ls_curve_point *at) {
     return isfinite(at->x) && isfinite(at->y) && !(c->x_log && at->x <= 0) && !(c->y_log && at->y <= 0) &&
            !(c->y_most > 0 && at->y > c->y_most);
 }
 
+/* Sets the plot's ranges so that all points that are shown lie inside, with some room above and below. */
 static void find_ends(const ls_curves *c, ls_svg_plot *p) {
     double x_first = HUGE_VAL, x_last = -HUGE_VAL, y_first = HUGE_VAL, y_last = -HUGE_VAL;
     for (int k = 0; k < c->count; k++)
@@ -69,6 +71,7 @@ static void find_ends(const ls_curves *c, ls_svg_plot *p) {
     p->y_log = c->y_log;
 }
 
+/* Writes the CSS classes of a curve. */
 static void look_of(const ls_curve *curve, char look[8]) {
     if (curve->series == LS_CURVE_GUIDE)
         snprintf(look, 8, "l3");
@@ -76,6 +79,7 @@ static void look_of(const ls_curve *curve, char look[8]) {
         snprintf(look, 8, "s%d%s", curve->series % LS_SVG_SERIES, curve->faint ? " f" : curve->dashed ? " d" : "");
 }
 
+/* Draws the line of a curve, with gaps at points that are not shown. */
 static void put_line(const ls_curves *c, ls_svg_plot *p, const ls_curve *curve, const char *look) {
     ls_svg_curve_begin(p, look, 0);
     for (size_t i = 0; i < curve->count; i++) {
@@ -85,6 +89,7 @@ static void put_line(const ls_curves *c, ls_svg_plot *p, const ls_curve *curve, 
     ls_svg_curve_end(p);
 }
 
+/* Draws a curve: its line, and dots if it has them or only one point is shown. */
 static void put_curve(const ls_curves *c, ls_svg_plot *p, const ls_curve *curve) {
     char look[8];
     size_t shown = 0;
@@ -98,7 +103,7 @@ static void put_curve(const ls_curves *c, ls_svg_plot *p, const ls_curve *curve)
                     ls_svg_x(p, curve->points[i].x), ls_svg_y(p, curve->points[i].y), look);
 }
 
-/* Begins a group with the exact values; drawn ones are rounded to a tenth of a pixel. */
+/* Begins a group that carries the curve's values as numbers, because those drawn are rounded to a tenth of a pixel. */
 static void begin_values(const ls_curves *c, FILE *out, const ls_curve *curve) {
     fputs("<g data-name=\"", out);
     ls_svg_escape(out, curve->name ? curve->name : "");
@@ -109,10 +114,12 @@ static void begin_values(const ls_curves *c, FILE *out, const ls_curve *curve) {
     fputs("\">\n", out);
 }
 
+/* Returns the name of a unit for the script of the live page; "": none. */
 static const char *unit_of(ls_axis_unit unit) {
     return unit == LS_AXIS_SECONDS ? "s" : unit == LS_AXIS_BYTES ? "bytes" : unit == LS_AXIS_SHARE ? "share" : "";
 }
 
+/* Draws a curve, with its values as numbers if has_values, except for a guide. */
 static void put_named(const ls_curves *c, ls_svg_plot *p, const ls_curve *curve, bool has_values) {
     has_values = has_values && curve->series != LS_CURVE_GUIDE;
     if (has_values) begin_values(c, p->out, curve);
@@ -120,12 +127,14 @@ static void put_named(const ls_curves *c, ls_svg_plot *p, const ls_curve *curve,
     if (has_values) fputs("</g>\n", p->out);
 }
 
+/* Returns the last point that is shown, or NULL. */
 static const ls_curve_point *last_of(const ls_curves *c, const ls_curve *curve) {
     for (size_t i = curve->count; i-- > 0;)
         if (is_shown(c, &curve->points[i])) return &curve->points[i];
     return NULL;
 }
 
+/* Lists name and look of each curve that has a name and is shown; returns how many. */
 static int name_curves(const ls_curves *c, ls_svg_named *named, char looks[][8]) {
     int count = 0;
     for (int k = 0; k < c->count && count < NAMED_MAX; k++) {
@@ -137,7 +146,7 @@ static int name_curves(const ls_curves *c, ls_svg_named *named, char looks[][8])
     return count;
 }
 
-/* Returns whether the names still differ if each is cut off at the width. */
+/* Returns whether the names still differ if each is cut off at this width in pixels. */
 static bool are_told_apart(const ls_svg_named *named, int count, double width) {
     size_t letters = (size_t)(width / ls_svg_text_width("m")) - 1;
     for (int i = 0; i < count; i++)
@@ -146,6 +155,7 @@ static bool are_told_apart(const ls_svg_named *named, int count, double width) {
     return true;
 }
 
+/* Draws the marks; leaves out one that would overlap the mark before it. */
 static void put_marks(const ls_curves *c, const ls_svg_plot *p) {
     double last = -1e9;
     for (int i = 0; i < c->mark_count; i++) {
@@ -164,6 +174,7 @@ static void put_marks(const ls_curves *c, const ls_svg_plot *p) {
     }
 }
 
+/* Writes the names of the curves behind their ends. */
 static void put_labels(const ls_curves *c, const ls_svg_plot *p, double right) {
     ls_svg_label labels[NAMED_MAX];
     char looks[NAMED_MAX][8];

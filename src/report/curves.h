@@ -1,4 +1,4 @@
-/* curves.h: draws learning curves over steps, tokens or time.
+/* curves.h: draws learning curves over steps, tokens or time, as charts of a page (page.h). The reports of runs use it.
  *
  *     title                                   marks: short lines at the top, where something happened
  *      4 |\   '        '
@@ -20,24 +20,25 @@ typedef struct ls_curve_point {
     double x, y; /* a y that is not finite leaves a gap */
 } ls_curve_point;
 
-enum { LS_CURVE_GUIDE = -1 };
+enum { LS_CURVE_GUIDE = -1 }; /* ls_curve.series of a line that is only there to compare with */
 
 typedef struct ls_curve {
     const char *name; /* NULL: it has none, as the values behind a smoothed curve */
     int series;       /* 0 … LS_SVG_SERIES − 1: its colour; LS_CURVE_GUIDE: a dotted line to compare with */
-    bool faint, dots;
-    bool dashed; /* for predictions */
-    bool loose;  /* dots without a line */
-    const ls_curve_point *points;
+    bool faint, dots; /* drawn thin and behind the others; with a dot at each point */
+    bool dashed;      /* for predictions */
+    bool loose;       /* dots without a line */
+    const ls_curve_point *points; /* borrowed, with x ascending */
     size_t count;
 } ls_curve;
 
 typedef struct ls_curve_mark {
     double x;
-    char what;        /* as the head of the line: a letter */
+    char what;        /* the letter at the top of the line */
     const char *text; /* shown when pointed at */
 } ls_curve_mark;
 
+/* A chart; all pointers are borrowed. */
 typedef struct ls_curves {
     const char *title;
     const char *x_name, *y_name;
@@ -52,7 +53,8 @@ typedef struct ls_curves {
     int mark_count;
 } ls_curves;
 
-/* Draws curves; an ls_svg_draw whose ctx is an ls_curves. */
+/* Draws a chart of this width in pixels and returns its height; an ls_svg_draw whose ctx is an ls_curves. `out` NULL:
+ * only measures. */
 int ls_curves_draw(FILE *out, int width, const void *ctx);
 
 /* With values, a wide chart has for each curve that is not faint
@@ -60,7 +62,7 @@ int ls_curves_draw(FILE *out, int width, const void *ctx);
  * and its plot data-x-name and data-unit (LS_AXIS_SECONDS: "s", LS_AXIS_BYTES: "bytes", LS_AXIS_SHARE: "share"). */
 
 /* Thins points in place to at most 2 · columns that look the same on a screen: the least and the greatest value of each
- * column, in their order, and every gap. Returns how many are left. */
+ * column, in their order; a column without finite values keeps a gap. Returns how many are left. */
 size_t ls_curves_thin(ls_curve_point *points, size_t count, size_t columns);
 
 #endif

@@ -1,15 +1,16 @@
-/* numbers.c: numbers as people read them. */
+/* numbers.c: formats numbers with three or four significant digits. */
 #include "report/numbers.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Returns the decimals for three significant digits. */
+/* Returns the decimals with which a value has three significant digits, at most 2. */
 static int places(double value) {
     if (value < 0) value = -value;
     return value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
 }
 
+/* Formats a value with three significant digits, followed by `unit`, which begins with a blank. */
 static ls_number with_unit(double value, const char *unit) {
     ls_number out;
     if (value >= 999.5)

@@ -1,4 +1,5 @@
-/* numbers.h: formats numbers with units for people, each as a struct with a text, so that nothing must be freed. */
+/* numbers.h: formats numbers with units for reports and tables, each as a struct with a text, so that nothing must be
+ * freed. */
 #ifndef LS_REPORT_NUMBERS_H
 #define LS_REPORT_NUMBERS_H
 
@@ -6,13 +7,20 @@
 typedef struct ls_number {
     char text[32];
 } ls_number;
-ls_number ls_number_gib(double bytes);     /* memory: "63.1 GiB" */
-ls_number ls_number_gb(double bytes);      /* traffic: "1.3 GB", "420 MB" */
-ls_number ls_number_seconds(double value); /* "12.3 s", "410 ms"; long ones "11.2 min", "1.2 h", "3.1 days" */
-ls_number ls_number_time(double value);    /* the same with one digit more: "12.34 s" */
-ls_number ls_number_whole(double value);   /* "12,345" */
-ls_number ls_number_percent(double share); /* "4.1 %" */
-ls_number ls_number_short(double value);   /* "70.6 B", "1.5 T" */
+/* Formats memory: "63.1 GiB", below 0.5 GiB "410 MiB". */
+ls_number ls_number_gib(double bytes);
+/* Formats traffic: "1.30 GB", "420 MB", "5.00 kB" (powers of 1000). */
+ls_number ls_number_gb(double bytes);
+/* Formats seconds in three digits: "12.3 s", "410 ms"; long times as "11.2 min", "1.20 h", "3.10 days". */
+ls_number ls_number_seconds(double value);
+/* Formats seconds in four digits: "12.34 s". */
+ls_number ls_number_time(double value);
+/* Formats a number rounded to a whole: "12,345"; a negative one in three digits, "-1.23e+04". */
+ls_number ls_number_whole(double value);
+/* Formats a share of 1: "4.1 %", "41 %". */
+ls_number ls_number_percent(double share);
+/* Formats a count: "70.6 B" (billions), "1.50 T"; below a million "12,345". */
+ls_number ls_number_short(double value);
 
 /* The text itself, as an argument of printf(). */
 #define LS_GIB(bytes) ls_number_gib(bytes).text
@@ -27,9 +35,10 @@ typedef struct ls_time_unit {
     const char *name;
     double seconds; /* in one unit */
 } ls_time_unit;
-/* Returns one unit for all times of a table whose sum is `seconds`. */
+/* Returns the unit from µs to days in which to show a time; a table uses that of its sum for all times. */
 ls_time_unit ls_time_unit_for(double seconds);
-/* Formats a number with at most four significant digits and no exponent. */
+/* Formats a number with at most four decimals and about four significant digits, without exponent; from 10,000 on as
+ * ls_number_whole(). */
 ls_number ls_number_plain(double value);
 
 #endif

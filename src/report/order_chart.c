@@ -1,4 +1,5 @@
-/* order_chart.c: how far losses are apart, a curve for each way of adding. Our own are one line. */
+/* order_chart.c: draws how far losses are apart, a curve for each way (order) of adding. All numbers of workers of
+ * lockstep itself share one curve, which is 0 everywhere. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -31,6 +32,7 @@ static const char *colour_of(const ls_order_way *way) {
     }
 }
 
+/* Adds a line for this way to the chart and returns it; its values are the next row of s->values. */
 static ls_chart_line *add_line(sheet *s, const ls_order_way *way) {
     int i = s->chart.lines++;
     s->line[i] = (ls_chart_line){.name = s->name[i],
@@ -40,7 +42,8 @@ static ls_chart_line *add_line(sheet *s, const ls_order_way *way) {
     return &s->line[i];
 }
 
-/* Raises y, by step, to the distance of the losses from their base. */
+/* Raises y[step] to the distance of the result's loss from that of its base, where it is larger; a NaN distance always
+ * counts. */
 static void add_distance(const ls_order_case *c, const ls_order_result *r, double *y) {
     const double *base = c->result[r->way.base].loss;
     for (int64_t k = 0; k < c->steps; k++) {
@@ -49,6 +52,7 @@ static void add_distance(const ls_order_case *c, const ls_order_result *r, doubl
     }
 }
 
+/* Writes the name of a way's line. */
 static void name_line(const ls_order_case *c, const ls_order_way *way, char name[NAME_MAX_BYTES]) {
     char one[24], base[24];
     ls_order_way_text(way, one, sizeof one);
@@ -61,6 +65,7 @@ static void name_line(const ls_order_case *c, const ls_order_way *way, char name
         snprintf(name, NAME_MAX_BYTES, "%s, against 1", one);
 }
 
+/* Makes the chart of a case. The caller frees s->values, also on failure. */
 static ls_status fill_order_sheet(const ls_order_case *c, sheet *s) {
     double *own = NULL;
     s->chart =
@@ -89,6 +94,7 @@ typedef struct sheets {
     int count;
 } sheets;
 
+/* Draws all charts. A callback of ls_svg_write(). */
 static void draw_order_charts(const void *ctx, FILE *out) {
     const sheets *s = ctx;
     ls_chart charts[LS_ORDER_CASES_MAX];

@@ -4,7 +4,8 @@
 
 #include "lab/verify/sum_order.h"
 
-/* Writes an SVG file: for every case |loss − loss of its base| over the steps. */
+/* Writes an SVG file with a chart for each case (model): a curve over the steps for each order of summation, |loss −
+ * loss of the order that it is compared with|. Replaces `path` atomically. */
 ls_status ls_order_draw(const ls_order_case *cases, int count, const char *path);
 
 #endif

@@ -1,4 +1,4 @@
-/* page.c: putting a page together. */
+/* page.c: puts a page together from blocks. */
 #include "report/page.h"
 
 #include <stdarg.h>
@@ -16,6 +16,7 @@ void ls_page_free(ls_page *page) {
     memset(page, 0, sizeof *page);
 }
 
+/* Ends the block that is being written, if there is one, and keeps it unless memory ran out. */
 static void end_page_block(ls_page *page) {
     if (!page->open) return;
     if (fclose(page->open) != 0) page->failed = true;
@@ -25,6 +26,7 @@ static void end_page_block(ls_page *page) {
     page->buffer = NULL;
 }
 
+/* Ends the last block and opens a stream for the next one; sets page->failed if there is no room. */
 static void begin_page_block(ls_page *page, ls_page_kind kind, const char *name) {
     end_page_block(page);
     page->failed = page->failed || page->count == LS_PAGE_BLOCKS_MAX;
@@ -34,6 +36,7 @@ static void begin_page_block(ls_page *page, ls_page_kind kind, const char *name)
     page->failed = !page->open;
 }
 
+/* Adds text to the block that is being written; does nothing without one. */
 __attribute__((format(printf, 2, 0))) static void put(ls_page *page, const char *format, va_list list) {
     if (page->open && vfprintf(page->open, format, list) < 0) page->failed = true;
 }
@@ -61,6 +64,8 @@ void ls_page_add_table(ls_page *page, const char *align, const char *head, ...) 
     va_end(list);
 }
 
+/* Returns the chart drawn for this width, which the caller frees, and its height; NULL with page->failed if memory ran
+ * out. */
 static char *draw_chart(ls_page *page, ls_svg_draw *draw, const void *ctx, int width, int *height) {
     char *text = NULL;
     size_t bytes = 0;

@@ -1,5 +1,5 @@
-/* page_html.c: one page that loads nothing: style and drawings are in it. Colours follow the reader's light
- * or dark setting; paper is always light. */
+/* page_html.c: writes a page as HTML that loads no other file: style and drawings are in it. Colours follow the
+ * reader's light or dark setting; paper is always light. */
 #include <string.h>
 
 #include "report/page.h"
@@ -41,12 +41,14 @@ const char ls_page_style[] =
     "@media print{body{font-size:10.5pt}main{max-width:none;padding:0}h2{break-after:avoid;margin-top:1.5rem}"
     "figure,dl div,tr,pre{break-inside:avoid}dl div{background:none}}";
 
-/* Returns whether two characters must stay on one line: a number and its unit. */
+/* Returns whether a number and its unit meet here, which a non-breaking space keeps on one line. before, behind:
+ * characters around a space. */
 static bool joins(char before, char behind) {
     return before >= '0' && before <= '9' &&
            ((behind >= 'a' && behind <= 'z') || (behind >= 'A' && behind <= 'Z') || behind == '%');
 }
 
+/* Writes text escaped for HTML, with <b> for \1 and </b> for \2. */
 static void put_text(FILE *out, const char *text) {
     for (char before = ' '; *text; before = *text++) {
         if (*text == '\1')
@@ -60,6 +62,7 @@ static void put_text(FILE *out, const char *text) {
     }
 }
 
+/* Writes the first `length` bytes of a text, at most 511, escaped as by put_text(). */
 static void put_part(FILE *out, const char *text, size_t length) {
     char part[512];
     size_t kept = length < sizeof part ? length : sizeof part - 1;
@@ -68,7 +71,8 @@ static void put_part(FILE *out, const char *text, size_t length) {
     put_text(out, part);
 }
 
-/* Prints a cell. Words are not broken, so a column is at least as wide as its longest word; hashes may be broken. */
+/* Writes the text of a cell with break points in long words such as hashes, because a column is at least as wide as its
+ * longest unbroken word. */
 static void put_cell(FILE *out, const char *text, size_t length) {
     enum { WORD = 20, PIECE = 8 };
     while (length > 0) {
@@ -87,7 +91,8 @@ static void put_cell(FILE *out, const char *text, size_t length) {
     }
 }
 
-/* Prints the column's name as an attribute. */
+/* Writes the name of column number `column`, from the table's head, as an attribute, which phones show in front of the
+ * cell. */
 static void put_column(FILE *out, const char *head, int column) {
     char name[128];
     for (; column > 0 && *head && *head != '\n'; head++) column -= *head == '\t';
@@ -98,13 +103,15 @@ static void put_column(FILE *out, const char *head, int column) {
     fputc('"', out);
 }
 
+/* Returns the number of lines. */
 static int rows_of(const char *text) {
     int rows = 0;
     for (; *text; text++) rows += *text == '\n';
     return rows;
 }
 
-/* Prints a table. On phones one of more than three columns changes its form; a long one of two is split in two. */
+/* Writes a table. On phones one of more than three columns becomes blocks of lines; one of two columns and over 30 rows
+ * is set in two columns. */
 static void put_table(FILE *out, const char *text, const char *align) {
     const char *head = text;
     bool many = strlen(align) > 3, is_long = strlen(align) == 2 && rows_of(text) > 30;
@@ -129,6 +136,7 @@ static void put_table(FILE *out, const char *text, const char *align) {
     fputs("</tbody></table></div>\n", out);
 }
 
+/* Writes lines "value <tab> what it is" as a description list; a line without tab or newline ends it. */
 static void put_facts(FILE *out, const char *text) {
     fputs("<dl>\n", out);
     while (*text) {
@@ -144,12 +152,14 @@ static void put_facts(FILE *out, const char *text) {
     fputs("</dl>\n", out);
 }
 
+/* Writes a drawing with its caption as the text for screen readers. */
 static void put_svg(FILE *out, const char *class, int width, int height, const char *drawing, const char *caption) {
     fprintf(out, "<svg class=\"%s\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", class, width, height);
     put_text(out, caption + (caption[0] == '\3'));
     fprintf(out, "\">\n%s</svg>", drawing);
 }
 
+/* Writes both drawings of a chart, of which the style shows one, and its caption unless that begins with \3. */
 static void put_chart(FILE *out, const ls_page_block *block) {
     fputs("<figure>", out);
     put_svg(out, "full", LS_SVG_WIDE, block->height, block->text, block->caption);
@@ -162,6 +172,7 @@ static void put_chart(FILE *out, const ls_page_block *block) {
     fputs("</figure>\n", out);
 }
 
+/* Writes block i; the first and last of consecutive items open and close their list. */
 static void put_block(FILE *out, const ls_page *page, int i) {
     static const char *const tags[LS_PAGE_CHART + 1][2] = {
         [LS_PAGE_TITLE] = {"<h1>", "</h1>\n"},   [LS_PAGE_LEAD] = {"<p class=\"lead\">", "</p>\n"},

@@ -1,8 +1,9 @@
-/* page_markdown.c: Markdown; drawings are files beside it. */
+/* page_markdown.c: writes a page as Markdown; its drawings are files beside it. */
 #include <string.h>
 
 #include "report/page.h"
 
+/* Writes text escaped for Markdown, with ** for \1 and \2. */
 static void put_text(FILE *out, const char *text) {
     for (; *text; text++) {
         if (*text == '\1' || *text == '\2')
@@ -16,7 +17,8 @@ static void put_text(FILE *out, const char *text) {
     }
 }
 
-/* Prints one cell; returns where the next one begins. */
+/* Writes the cell that begins at `text`, at most 511 bytes of it; returns where it ends, at a tab, a newline or the
+ * end. */
 static const char *put_cell(FILE *out, const char *text) {
     char cell[512];
     size_t length = strcspn(text, "\t\n"), kept = length < sizeof cell ? length : sizeof cell - 1;
@@ -28,6 +30,7 @@ static const char *put_cell(FILE *out, const char *text) {
     return text + length;
 }
 
+/* Writes a table; align has 'r' for columns that are aligned to the right. */
 static void put_table(FILE *out, const char *text, const char *align) {
     for (int row = 0; *text; row++) {
         for (;; text++) {
@@ -42,6 +45,7 @@ static void put_table(FILE *out, const char *text, const char *align) {
     }
 }
 
+/* Writes lines "value <tab> what it is" as a table without a head. */
 static void put_facts(FILE *out, const char *text) {
     fputs("| | |\n|---|---|\n", out);
     while (*text) {
@@ -53,12 +57,14 @@ static void put_facts(FILE *out, const char *text) {
     }
 }
 
+/* Writes a link to the file of the chart, and its caption. */
 static void put_chart(FILE *out, const ls_page_block *block) {
     fprintf(out, "![%s](%s.svg)\n\n*", block->name, block->name);
     put_text(out, block->caption);
     fputs("*\n", out);
 }
 
+/* Writes a block, with a newline at its end. */
 static void put_block(FILE *out, const ls_page_block *block) {
     switch (block->kind) {
     case LS_PAGE_TITLE: fputs("# ", out); break;

@@ -9,6 +9,7 @@
 
 enum { NAMES = 150, FIGURES = 80, ROW = 22, BAR = 14, HEIGHT = 220, BATCHES_MAX = 32 };
 
+/* Draws a bar for each measured size, divided by what a step was spent on. An ls_svg_draw; ctx is an ls_scale_found. */
 static int draw_parts(FILE *out, int width, const void *ctx) {
     const ls_scale_found *f = ctx;
     static const ls_svg_named keys[] = {{"u", "computing"}, {"m", "synchronising"}, {"i", "idle"}, {"o", "overhead"}};
@@ -33,10 +34,12 @@ void ls_scale_parts_chart(ls_page *page, const ls_scale_found *f) {
     ls_page_add_chart(page, "parts", draw_parts, f, "Time of a step by kind, for each number of workers and batch.");
 }
 
+/* Returns whether the point has this batch and a known speedup. */
 static bool is_of(const ls_scale_found *f, const ls_scaling_point *at, size_t batch) {
     return at->batch == batch && ls_scale_speedup(f, at) > 0;
 }
 
+/* Writes the CSS classes of a line for batch number `series`. */
 static void look_of(int series, bool predicted, char look[16]) {
     snprintf(look, 16, predicted ? "s%d d" : "s%d", series % (LS_SVG_SERIES / 2));
 }
@@ -87,12 +90,14 @@ static const ls_scaling_point *put_predicted(ls_svg_plot *p, const ls_scale_foun
     return last;
 }
 
+/* Returns the number of predictions with a known speedup. */
 static int count_predicted(const ls_scale_found *f) {
     int count = 0;
     for (int i = 0; i < f->nexts; i++) count += ls_scale_speedup(f, &f->next[i]) > 0;
     return count;
 }
 
+/* Sets the plot's ranges so that all points with a known speedup lie inside. */
 static void find_ends(const ls_scale_found *f, ls_svg_plot *p) {
     p->x_first = 1;
     p->x_last = p->y_last = 2;
@@ -105,6 +110,7 @@ static void find_ends(const ls_scale_found *f, ls_svg_plot *p) {
     p->y_last *= 1.05;
 }
 
+/* Draws the speedup against the number of workers, a line for each batch. An ls_svg_draw; ctx is an ls_scale_found. */
 static int draw_speed(FILE *out, int width, const void *ctx) {
     static const ls_svg_named keys[] = {{"s0", "measured"}, {"s0 d", "predicted"}, {"l3", "ideal"}};
     const ls_scale_found *f = ctx;

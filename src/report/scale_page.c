@@ -1,10 +1,11 @@
-/* scale_page.c: the page of `lockstep scale --out`. */
+/* scale_page.c: composes the page of `lockstep scale --out`. */
 #include <stdlib.h>
 
 #include "base/files.h"
 #include "report/scale_page.h"
 #include "parallel/traffic/traffic.h"
 
+/* Adds a factor and then `end`; a dash for 0, which means not known. */
 static void put_factor_or_dash(ls_page *page, double value, const char *end) {
     if (value > 0)
         ls_page_put(page, "%.2f%s", value, end);
@@ -12,11 +13,12 @@ static void put_factor_or_dash(ls_page *page, double value, const char *end) {
         ls_page_put(page, "–%s", end);
 }
 
-/* Milliseconds, three digits; more only in front of the point. */
+/* Adds a cell in milliseconds with three digits or, from 1 s on, more. */
 static void put_ms(ls_page *page, double seconds) {
     ls_page_put(page, "%.*f\t", seconds < .001 ? 3 : seconds < .01 ? 2 : seconds < .1 ? 1 : 0, 1e3 * seconds);
 }
 
+/* Adds the table of measured sizes: where the time goes, speedup and efficiency. */
 static void put_table(ls_page *page, const ls_scale_found *f) {
     ls_page_add_table(
         page, "rrrrrrrrrrrr",
@@ -34,6 +36,7 @@ static void put_table(ls_page *page, const ls_scale_found *f) {
     }
 }
 
+/* Adds the table of communication by kind; nothing if only one worker was measured. */
 static void put_kinds(ls_page *page, const ls_scale_plan *plan, const ls_scale_found *f) {
     if (plan->counts < 2) return;
     ls_page_add_table(page, "rrlrrrr", "workers\tbatch\tkind of collective\tmessages\tMB\tsync, ms\toverlap, ms\n");
@@ -48,6 +51,7 @@ static void put_kinds(ls_page *page, const ls_scale_plan *plan, const ls_scale_f
     }
 }
 
+/* Adds the table of predictions; nothing if there are none. */
 static void put_next(ls_page *page, const ls_scale_found *f) {
     if (f->nexts == 0 || !f->fitted) return;
     LS_TEXT(page,
@@ -66,6 +70,7 @@ static void put_next(ls_page *page, const ls_scale_found *f) {
     }
 }
 
+/* Adds, for each number of workers, from which batch or bandwidth on it is faster than one. */
 static void put_crossovers(ls_page *page, const ls_scale_plan *plan, const ls_scale_found *f) {
     for (int i = 0; i < f->crossovers; i++) {
         const ls_scale_crossover *x = &f->crossover[i];
@@ -83,6 +88,7 @@ static void put_crossovers(ls_page *page, const ls_scale_plan *plan, const ls_sc
     }
 }
 
+/* Adds the section of a model. */
 static void put_model(ls_page *page, const ls_scale_plan *plan, const ls_scale_found *f) {
     LS_HEADING(page, "%s", f->name);
     ls_scale_words words = ls_scale_say(plan, f);
@@ -97,6 +103,7 @@ static void put_model(ls_page *page, const ls_scale_plan *plan, const ls_scale_f
     put_crossovers(page, plan, f);
 }
 
+/* Adds everything: title, a section for each model, and how to read it. */
 static void put_page(ls_page *page, const ls_scale_plan *plan, const ls_scale_found *found, int count) {
     bool crowded = false;
     for (int m = 0; m < count; m++)

@@ -1,4 +1,4 @@
-/* scale_words.c: what was measured and found, in sentences. */
+/* scale_words.c: puts into sentences what `lockstep scale` measured and found. */
 #include <stdarg.h>
 #include <string.h>
 
@@ -13,6 +13,7 @@ ls_number ls_scale_range(double low, double high) {
     return out;
 }
 
+/* Appends to the text, cut to its room. */
 __attribute__((format(printf, 2, 3))) static void say(char text[LS_SCALE_SENTENCE_MAX], const char *format, ...) {
     size_t used = strlen(text);
     va_list args;
@@ -21,7 +22,8 @@ __attribute__((format(printf, 2, 3))) static void say(char text[LS_SCALE_SENTENC
     va_end(args);
 }
 
-/* Returns the point with the most workers that have cores of their own and the largest batch, or else any. */
+/* Returns the point to describe: the largest batch on the most workers that have cores of their own, else on the most
+ * workers; NULL if only one number of workers was measured. */
 static const ls_scaling_point *typical(const ls_scale_plan *plan, const ls_scale_found *f) {
     size_t batch = plan->batch[plan->batches - 1];
     for (int c = plan->counts - 1; c > 0; c--) {
@@ -31,7 +33,7 @@ static const ls_scaling_point *typical(const ls_scale_plan *plan, const ls_scale
     return plan->counts > 1 ? ls_scale_point_of(f, plan->count[plan->counts - 1], batch) : NULL;
 }
 
-/* Returns what takes most of the time that ideal workers would not need. */
+/* Returns what takes most of the time that ideal workers would not need, as a clause. */
 static const char *largest_loss(const ls_scale_found *f, const ls_scaling_point *p) {
     const ls_scaling_point *one = ls_scale_point_of(f, 1, p->batch);
     double sync = ls_scaling_sync_of(p), messages = 0, bytes = 0;
@@ -49,6 +51,7 @@ static const char *largest_loss(const ls_scale_found *f, const ls_scaling_point 
                             : "most of the loss is the latency of messages";
 }
 
+/* Appends what was trained, with which threads, and for how many steps. */
 static void describe_measurement(const ls_scale_plan *plan, const ls_scale_found *f, char text[LS_SCALE_SENTENCE_MAX]) {
     say(text, "%zu parameters, ", f->parameters);
     if (f->images)
@@ -60,6 +63,7 @@ static void describe_measurement(const ls_scale_plan *plan, const ls_scale_found
         plan->steps_given ? "" : " or more");
 }
 
+/* Appends how much faster more workers are, and what limits them. */
 static void say_why(const ls_scale_plan *plan, const ls_scale_found *f, char why[LS_SCALE_SENTENCE_MAX]) {
     const ls_scaling_point *p = typical(plan, f);
     if (!p) {
@@ -85,7 +89,7 @@ static void say_why(const ls_scale_plan *plan, const ls_scale_found *f, char why
             ls_scale_range((double)x->batch_low, (double)x->batch_high).text);
 }
 
-/* Warns of steps that other processes slowed down, and of a fit that differs from the measurements. */
+/* Appends a warning if other processes slowed down the steps, or the fit differs from the measurements. */
 static void warn_of_doubt(const ls_scale_found *f, char why[LS_SCALE_SENTENCE_MAX]) {
     double most = 0;
     for (int i = 0; i < f->points; i++) {
@@ -104,6 +108,7 @@ static void warn_of_doubt(const ls_scale_found *f, char why[LS_SCALE_SENTENCE_MA
             100 * f->fit.error);
 }
 
+/* Appends how many workers are useful by the gradient noise scale. */
 static void say_limit(const ls_scale_plan *plan, const ls_scale_found *f, char limit[LS_SCALE_SENTENCE_MAX]) {
     double noise = f->noise.sequences;
     size_t first = plan->batch[0];

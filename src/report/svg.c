@@ -1,4 +1,4 @@
-/* svg.c: pieces of drawings. */
+/* svg.c: draws the pieces of charts as SVG. */
 #include "report/svg.h"
 
 #include <math.h>
@@ -55,7 +55,7 @@ const char ls_svg_style[] =
     "svg circle.s6{fill:var(--s6)}svg circle.s7{fill:var(--s7)}svg circle{stroke:none}"
     "svg .mark{stroke:var(--deep);stroke-width:1;stroke-dasharray:1 3}svg .back{fill:var(--paper)}";
 
-/* Makes the file as large as its window allows. */
+/* A viewer shows the file as large as its window allows, at most in its own size. */
 void ls_svg_begin(FILE *out, int width, int height) {
     fprintf(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
@@ -126,11 +126,12 @@ double ls_svg_text_width(const char *text) {
     return letters * widest;
 }
 
+/* Returns whether the look is that of a line, and not of an area: a colour, l1 … or s0 …. */
 static bool is_line(const char *look) {
     return *look == '#' || *look == 'l' || (*look == 's' && look[1] >= '0' && look[1] <= '9');
 }
 
-/* Draws as much of the name as there is room for. */
+/* Draws a name, cut with "…" so that it ends before `right`. */
 static void put_name(FILE *out, double x, double y, double right, const char *name) {
     char text[128];
     size_t end = strlen(name);
@@ -164,6 +165,7 @@ double ls_svg_keys(FILE *out, double left, double right, double y, const ls_svg_
     return count > 0 ? y + KEY_ROW : y;
 }
 
+/* Orders labels by height. A callback of qsort(). */
 static int compare_labels(const void *a, const void *b) {
     double first = ((const ls_svg_label *)a)->y, second = ((const ls_svg_label *)b)->y;
     return (first > second) - (first < second);
@@ -222,7 +224,8 @@ double ls_svg_paragraph(FILE *out, double x, double y, double width, const char 
 
 /* ---- plots ------------------------------------------------------------------------------------------------------- */
 
-/* Returns the position of a value between first and last, as a share. */
+/* Returns the position of a value between first and last, as a share; 0 for a value that a logarithmic scale does not
+ * have. */
 static double share(double value, double first, double last, bool is_log) {
     if (!is_log) return (value - first) / (last - first);
     if (!(value > 0)) return 0;

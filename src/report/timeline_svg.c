@@ -1,4 +1,4 @@
-/* timeline_svg.c: stages × time as a drawing.
+/* timeline_svg.c: draws one step of all workers over time.
  *
  *     title, legend
  *     predicted   stage 0 |▇▇▇▇   ▇▇ |  bubble
@@ -35,7 +35,7 @@ enum {
 typedef struct drawing {
     const ls_timeline *t;
     ls_svg_plot plot; /* its x is seconds of the trace's clock */
-    int y;
+    int y;            /* top of the lane that is drawn now */
 } drawing;
 
 static const ls_svg_named looks[LS_MARK_KINDS] = {
@@ -59,6 +59,7 @@ static const char *const kind_looks[LS_KERNEL_KINDS] = {
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
+/* Draws the box of an action in the present lane; odd chunks have a light edge. */
 static void draw_action(const drawing *d, ls_mark mark, int chunk, int micro, double begin_us, double end_us) {
     char title[96];
     snprintf(title, sizeof title, "%s, micro-batch %d, chunk %d: %.3f ms", looks[mark].name, micro, chunk,
@@ -66,6 +67,7 @@ static void draw_action(const drawing *d, ls_mark mark, int chunk, int micro, do
     ls_svg_action(&d->plot, begin_us / 1e6, end_us / 1e6, d->y, BOX, looks[mark].look, chunk % 2, micro, title);
 }
 
+/* Draws an empty lane with its name on the left and figures on the right. */
 static void draw_label(const drawing *d, const char *name, const char *figures) {
     FILE *out = d->plot.out;
     ls_svg_text(out, LEFT - 8, d->y + 13, "e n", "%s", name);
@@ -73,6 +75,7 @@ static void draw_label(const drawing *d, const char *name, const char *figures) 
     ls_svg_rect(out, LEFT, d->y, RIGHT - LEFT, BOX, "z");
 }
 
+/* Draws the caption of a part with its duration, and moves below it. */
 static void draw_caption(drawing *d, const char *text, double us) {
     ls_svg_text(d->plot.out, 8, d->y + 16, "t n", "%s: %s", text, LS_TIME(us / 1e6));
     d->y += CAPTION;
@@ -80,6 +83,7 @@ static void draw_caption(drawing *d, const char *text, double us) {
 
 /* ---- lanes ------------------------------------------------------------------------------------------------------- */
 
+/* Draws the simulated actions of a stage. */
 static void draw_predicted_lane(const drawing *d, int stage) {
     const ls_schedule *s = &d->t->schedule[0];
     const ls_simulation *p = &d->t->prediction[0];
@@ -95,7 +99,7 @@ static void draw_predicted_lane(const drawing *d, int stage) {
     }
 }
 
-/* Draws spans of one kind; those less than half a pixel apart as one. */
+/* Draws a worker's spans of one kind as boxes at y; those less than half a pixel apart as one. */
 static void strip(const drawing *d, const ls_timeline_worker *w, ls_mark mark, int y, int height) {
     double from = 0, to = -HUGE_VAL;
     for (size_t i = 0; i < w->count; i++) {
@@ -111,6 +115,7 @@ static void strip(const drawing *d, const ls_timeline_worker *w, ls_mark mark, i
     if (to - from >= 0.1) ls_svg_rect(d->plot.out, from, y, to - from, height, looks[mark].look);
 }
 
+/* Writes "stage 1 dp 0 tp 1", as far as the layout is known and has several workers on a stage. */
 static void name_worker(const ls_timeline *t, int rank, char *name, size_t capacity) {
     const ls_timeline_worker *w = &t->worker[rank];
     int used = snprintf(name, capacity, "stage %d", w->stage);
@@ -123,6 +128,7 @@ static void name_worker(const ls_timeline *t, int rank, char *name, size_t capac
     }
 }
 
+/* Draws what a worker did: waits, actions, the end of the step, and reductions below. */
 static void draw_measured_lane(const drawing *d, int rank) {
     const ls_timeline_worker *w = &d->t->worker[rank];
     char name[64], figures[64];
@@ -141,7 +147,7 @@ static void draw_measured_lane(const drawing *d, int rank) {
     strip(d, w, LS_MARK_REDUCTION, d->y + BOX + 1, LINE);
 }
 
-/* Adds to each point the part of it that each kind took. */
+/* Adds to each point (half a pixel of a lane) the share of it that each kind of kernel took. */
 static void add_points(const ls_kernel_lane *lane, double begin_us, double us, double points[POINTS][LS_KERNEL_KINDS]) {
     for (size_t i = 0; i < lane->count; i++) {
         const ls_trace_kernel *k = &lane->kernel[i];
@@ -155,7 +161,7 @@ static void add_points(const ls_kernel_lane *lane, double begin_us, double us, d
     }
 }
 
-/* Returns the kind that took most of the point; LS_KERNEL_KINDS: idle. */
+/* Returns the kind that took most of the point; LS_KERNEL_KINDS if the GPU was idle for most of it. */
 static ls_kernel_kind most_of(const double point[LS_KERNEL_KINDS]) {
     ls_kernel_kind most = 0;
     double sum = 0;
@@ -166,6 +172,7 @@ static ls_kernel_kind most_of(const double point[LS_KERNEL_KINDS]) {
     return sum < 0.5 ? LS_KERNEL_KINDS : most;
 }
 
+/* Draws the kernels of one GPU queue (stream) by kind. */
 static void draw_queue_lane(const drawing *d, const ls_kernel_lane *lane) {
     double points[POINTS][LS_KERNEL_KINDS] = {{0}}, begin_us = d->plot.x_first * 1e6;
     double us = (d->plot.x_last - d->plot.x_first) * 1e6;
@@ -180,6 +187,7 @@ static void draw_queue_lane(const drawing *d, const ls_kernel_lane *lane) {
     }
 }
 
+/* Draws the lanes of a worker's GPU queues, and moves below them. */
 static void draw_queue_lanes(drawing *d, int rank) {
     const ls_kernels *k = &d->t->kernels;
     for (size_t i = 0; i < k->lanes; i++) {
@@ -191,13 +199,14 @@ static void draw_queue_lanes(drawing *d, int rank) {
 
 /* ---- around them ------------------------------------------------------------------------------------------------- */
 
+/* Returns whether any worker spent time on this kind. */
 static bool is_seen(const ls_timeline *t, ls_mark mark) {
     for (int r = 0; r < t->workers; r++)
         if (t->worker[r].us[mark] > 0) return true;
     return false;
 }
 
-/* Returns where it ends. */
+/* Draws the legend of the kinds that occur; returns the y where it ends. `out` NULL: only measures. */
 static double legend(const ls_timeline *t, FILE *out, double y) {
     ls_svg_named keys[LS_MARK_KINDS + LS_KERNEL_KINDS];
     int count = 0;
@@ -210,6 +219,7 @@ static double legend(const ls_timeline *t, FILE *out, double y) {
     return ls_svg_keys(out, 8, WIDTH - 8, y, keys, count);
 }
 
+/* Returns the height of all lanes in pixels. */
 static int lanes_height(const ls_timeline *t) {
     int gaps = t->pipelines > 1 ? (t->stages - 1) * GROUP : 0;
     int predicted = t->prediction ? CAPTION + t->stages * LANE : 0;

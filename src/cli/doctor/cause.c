@@ -7,12 +7,15 @@
 #include "cli/print.h"
 #include "observe/diagnose/diagnose.h"
 
+/* Returns whether the failure's own message has told this cause already, or the cause only concerns time. */
 static bool is_told(ls_cause cause) {
-    /* The failure itself names a worker or a group, and has its advice. */
+    /* These failures name a worker or a group, and have their advice. */
     if (cause == LS_CAUSE_FAULT || cause == LS_CAUSE_OUTLIER || cause == LS_CAUSE_ENDED) return true;
     return ls_cause_is_of_time(cause);
 }
 
+/* Prints the first finding, its advice and the command for the whole diagnosis to standard error; nothing if the user
+ * knows the cause already. */
 static void print_cause(const char *run, const ls_diagnosis *d) {
     enum { WORD_MAX = 4 * PATH_MAX };
     const ls_finding *f = &d->finding[0];

@@ -1,12 +1,12 @@
-/* compare.c: `lockstep doctor A B`: what is different in run B, and which of it explains the difference in time, and in
- * the loss.
+/* compare.c: `lockstep doctor A B`: finds what is different in run B, and which of it explains the difference in time,
+ * and in the loss.
  *
- * Times are compared by what they went to. The kind whose time changed most in the direction of the whole explains it,
- * and of what was changed in options, layout and machine, what acts on that kind comes first. Where nothing does, as on
- * a machine that others use, it is said what the changes explain of the rest. A loss can come from model, data and the
- * options of a run's identity alone.
+ * The time of a step is divided by use: computing, network, bubble and so on. The use whose time changed most, in the
+ * direction of the whole, explains the difference, and the changed options that act on it are its cause. If none does,
+ * as on a machine that other programs load, the report names the changes that explain other uses. A different loss can
+ * only come from model, data and the options of a run's identity, those that change results.
  *
- * A run that went wrong, as one that ended in NaN, is the verdict; times come second. */
+ * A run that went wrong, for example one that ended in NaN, is the verdict; times come second. */
 #include "cli/doctor/compare.h"
 
 #include <math.h>
@@ -18,6 +18,7 @@
 
 enum { CHANGES_MAX = 64, SHOWN = 60 };
 
+/* An option or fact that differs; texts are borrowed, "" was not recorded. */
 typedef struct change {
     const char *name, *from, *to;
 } change;
@@ -29,13 +30,13 @@ typedef struct comparison {
     int count;
     double ms[2][LS_USES]; /* of a step, with its part of what is between steps */
     double all[2];
-    ls_use most; /* that explains the difference; LS_USES: there is none to explain */
-    char numbers[4][16];
+    ls_use most;         /* that explains the difference; LS_USES: there is none to explain */
+    char numbers[4][16]; /* texts of changes that are numbers */
 } comparison;
 
 /* ---- what changed ------------------------------------------------------------------------------------------------ */
 
-/* Returns whether the option only names things of a run and does not change what it does. */
+/* Returns whether the option only names a run or its files and does not change what the run does. */
 static bool is_of_no_account(const char *name) {
     static const char *const names[] = {"out", "resume", "fork", "trace", "log-level", "run", "config", "hash", NULL};
     for (int i = 0; names[i]; i++)
@@ -43,10 +44,12 @@ static bool is_of_no_account(const char *name) {
     return false;
 }
 
+/* Records a change if the texts differ; drops it beyond CHANGES_MAX. */
 static void add_change(comparison *c, const char *name, const char *from, const char *to) {
     if (strcmp(from, to) != 0 && c->count < CHANGES_MAX) c->changed[c->count++] = (change){name, from, to};
 }
 
+/* Finds what differs between the runs: machine, version, threads, workers, and the options that either has. */
 static void find_changes(comparison *c) {
     const ls_run_log *a = c->run[0], *b = c->run[1];
     add_change(c, "cpu", a->start.cpu, b->start.cpu);
@@ -70,6 +73,7 @@ static void find_changes(comparison *c) {
 
 /* ---- what explains it -------------------------------------------------------------------------------------------- */
 
+/* Returns whether a changed option or fact can change the time of this use. */
 static bool acts_on(const char *name, ls_use use) {
     static const char *const of[LS_USES] = {
         [LS_USE_COMPUTING] =
@@ -88,14 +92,16 @@ static bool acts_on(const char *name, ls_use use) {
     return strstr(of[use], word) != NULL;
 }
 
-/* Returns whether the option can change results: layout, links and machine change no bit. */
+/* Returns whether the option can change results: those of the identity, model, data and version. Layout, links and
+ * machine change no bit. */
 static bool changes_result(const char *name) {
     ls_option_id id = ls_option_find_of(LS_COMMAND_TRAIN, name);
     if (strcmp(name, "model") == 0 || strcmp(name, "data") == 0 || strcmp(name, "version") == 0) return true;
     return id != LS_OPTION_COUNT && ls_option_info_get(id)->identity.place > 0;
 }
 
-/* Computes the milliseconds of a step by use; what happens between steps is spread over them. */
+/* Computes the milliseconds of a step by use (checkpoints and evaluation are spread over the steps) and c->most, the
+ * use that explains the difference; LS_USES if the times differ by at most 3 %. */
 static void divide_step_time(comparison *c) {
     for (int i = 0; i < 2; i++) {
         const ls_utilisation *u = &c->diagnosis[i]->use;
@@ -112,13 +118,14 @@ static void divide_step_time(comparison *c) {
     }
 }
 
-/* Returns the finding of a failed run, or NULL if its numbers are correct, as they are if the run was killed. */
+/* Returns the finding of a run whose numbers went wrong, or NULL: also for a run that was only slow or was killed. */
 static const ls_finding *find_failure(const ls_diagnosis *d) {
     if (d->cause_count == 0 || ls_cause_is_of_time(d->finding[0].cause)) return NULL;
     return d->finding[0].cause == LS_CAUSE_ENDED ? NULL : &d->finding[0];
 }
 
-/* Finds the first common step with different losses, and the last common step; −1 if there is none. */
+/* Finds the first common step with different losses, and the last common step with both losses; LS_RUN_NONE if there is
+ * none. */
 static void compare_losses(const comparison *c, long long *first, long long *last, double loss[2]) {
     const ls_run_log *a = c->run[0], *b = c->run[1];
     *first = *last = LS_RUN_NONE;
@@ -137,6 +144,7 @@ static void compare_losses(const comparison *c, long long *first, long long *las
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
+/* Prints all changes. */
 static void print_changes(const comparison *c) {
     printf("what changed\n");
     if (c->count == 0) printf("  nothing: the recorded options, layout and machine are the same\n");
@@ -146,6 +154,7 @@ static void print_changes(const comparison *c) {
                c->changed[i].to[0] ? c->changed[i].to : "not recorded");
 }
 
+/* Prints the milliseconds of a step by use in both runs; leaves out uses below 0.1 % of it. */
 static void print_time(const comparison *c) {
     printf("\ntime of a step, ms\n");
     if (!(c->all[0] > 0) || !(c->all[1] > 0)) {
@@ -160,8 +169,8 @@ static void print_time(const comparison *c) {
     printf("  %-28s %10.1f %10.1f %+10.1f\n", "all", c->all[0], c->all[1], c->all[1] - c->all[0]);
 }
 
-/* Prints the changed options that act on a kind of time, or on the result (LS_USES). Returns false, without output, if
- * there are none. */
+/* Prints `before` and the changed options that act on a use of time, or on the result (LS_USES). Returns false, without
+ * output, if there are none. */
 static bool print_acting(const comparison *c, const char *before, ls_use use) {
     bool any = false;
     for (int i = 0; i < c->count; i++) {
@@ -187,6 +196,7 @@ static void print_unit_advice(const comparison *c) {
             SHOWN, unit->from);
 }
 
+/* Prints from which step on the losses differ, the changes that may be the reason, and each run's own diagnosis. */
 static void print_loss(const comparison *c) {
     long long first, last;
     double loss[2];
@@ -224,6 +234,7 @@ static bool print_failures(const comparison *c) {
     return true;
 }
 
+/* Prints the failures, if any, and which use of time explains the difference. */
 static void print_verdict(const comparison *c) {
     double whole = c->all[1] - c->all[0];
     printf("%s", print_failures(c) ? "  time: " : "verdict: ");
@@ -248,6 +259,7 @@ static void print_verdict(const comparison *c) {
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
+/* Returns change i of the comparison ctx as a new object. A callback of ls_cli_json_list(). */
 static json_t *change_json(const void *ctx, int i) {
     const comparison *c = ctx;
     return json_pack("{s:s, s:s, s:s, s:b, s:b}", "name", c->changed[i].name, "from", c->changed[i].from, "to",
@@ -255,17 +267,20 @@ static json_t *change_json(const void *ctx, int i) {
                      "changes_result", changes_result(c->changed[i].name));
 }
 
+/* Returns the times of use k in both runs as a new object. A callback of ls_cli_json_list(). */
 static json_t *use_json(const void *ctx, int k) {
     const comparison *c = ctx;
     return json_pack("{s:s, s:o, s:o}", "of", ls_use_name((ls_use)k), "first_ms", ls_cli_json_number(c->ms[0][k]),
                      "second_ms", ls_cli_json_number(c->ms[1][k]));
 }
 
+/* Returns the failure of a run as a new object; null if its numbers are correct. */
 static json_t *failure_json(const ls_diagnosis *d) {
     const ls_finding *f = find_failure(d);
     return f ? json_pack("{s:s, s:s}", "cause", ls_cause_name(f->cause), "title", f->title) : json_null();
 }
 
+/* Prints the comparison as JSON. first, second: the runs as the user named them. */
 static ls_status print_comparison_json(const char *first, const char *second, const comparison *c) {
     long long differs, last;
     double loss[2];

@@ -1,4 +1,4 @@
-/* numerics.c: `lockstep doctor RUN --show numerics`: what rounding did, block by block, in one step of a run. */
+/* numerics.c: `lockstep doctor RUN --show numerics`: prints what rounding did, block by block, in one step of a run. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +9,8 @@
 
 /* ---- which step -------------------------------------------------------------------------------------------------- */
 
-/* Chooses the recorded step nearest to `wanted`, or the newest one if `wanted` is 0. */
+/* Sets *step to `wanted`, or to the newest recorded step if `wanted` is 0. LS_ERR_INPUT if that step was not recorded,
+ * with the nearest one. */
 static ls_status choose_step(const char *name, const ls_run_log *run, int64_t wanted, int64_t *step) {
     if (run->numerics_count == 0)
         return ls_fail(LS_ERR_INPUT, "%s has no numerics records: train with --numerics 10", name);
@@ -25,7 +26,8 @@ static ls_status choose_step(const char *name, const ls_run_log *run, int64_t wa
                    (long long)wanted, name, (long long)first, (long long)last, (long long)nearest);
 }
 
-/* Returns the last record of a block at a step, because a resumed run records a step again; NULL if there is none. */
+/* Returns the record of a block at a step; NULL: none. The last one counts, because a resumed run records a step
+ * again. */
 static const ls_run_log_numerics *find_block_numerics(const ls_run_log *run, int64_t step, int block) {
     const ls_run_log_numerics *found = NULL;
     for (size_t i = 0; i < run->numerics_count; i++)
@@ -41,6 +43,7 @@ static const ls_run_log_noise *find_noise(const ls_run_log *run, int64_t step) {
     return found;
 }
 
+/* Returns the record of a step, or NULL. */
 static const ls_run_log_step *find_step(const ls_run_log *run, int64_t step) {
     for (size_t i = 0; i < run->step_count; i++)
         if (run->steps[i].step == step) return &run->steps[i];
@@ -49,6 +52,7 @@ static const ls_run_log_step *find_step(const ls_run_log *run, int64_t step) {
 
 /* ---- for people -------------------------------------------------------------------------------------------------- */
 
+/* Prints a number with three digits in a column; "-" for NaN, which means not recorded. */
 static void print_norm(float x) {
     if (isnan(x))
         printf(" %9s", "-");
@@ -56,7 +60,8 @@ static void print_norm(float x) {
         printf(" %9.3g", (double)x);
 }
 
-/* Prints a share in percent. Distinguishes 0 from shares that would round to 0. */
+/* Prints a share in percent; "-" for NaN, which means not recorded. Distinguishes 0 from shares that would round to
+ * 0. */
 static void print_share(float x) {
     double percent = 100 * (double)x;
     if (isnan(x))
@@ -67,7 +72,7 @@ static void print_share(float x) {
         printf(" %7.2f %%", percent);
 }
 
-/* Prints a share of a gradient, or "all zero" if the gradient is 0, as after complete underflow in 16 bits. */
+/* Prints a share of a gradient, or "all zero" if its norm is 0, as after complete underflow in 16 bits. */
 static void print_share_of(float share, float norm) {
     if (norm == 0.0F)
         printf(" %9s", "all zero");
@@ -75,6 +80,7 @@ static void print_share_of(float share, float norm) {
         print_share(share);
 }
 
+/* Prints run, step, precision and loss scale, and the head of the table. */
 static void print_head(const char *name, const ls_run_log *run, int64_t step) {
     const char *precision = ls_run_log_option_get(run, "precision");
     const ls_run_log_step *at = find_step(run, step);
@@ -87,6 +93,7 @@ static void print_head(const char *name, const ls_run_log *run, int64_t step) {
            "flushed", "high", "lost", "/ weight");
 }
 
+/* Prints the gradient noise scale of the step: the batch size beyond which larger batches gain little. */
 static void print_noise(const ls_run_log *run, int64_t step) {
     const ls_run_log_noise *noise = find_noise(run, step);
     if (!noise || !(noise->scale_tokens > 0)) {
@@ -97,6 +104,7 @@ static void print_noise(const ls_run_log *run, int64_t step) {
            noise->scale_tokens, noise->scale_sequences);
 }
 
+/* Prints a row for each block of the model that was recorded. */
 static void print_table(const char *name, const ls_run_log *run, int64_t step) {
     bool zero = false;
     print_head(name, run, step);
@@ -124,10 +132,12 @@ static void print_table(const char *name, const ls_run_log *run, int64_t step) {
 
 /* ---- for programs ------------------------------------------------------------------------------------------------ */
 
+/* Returns a new number, or null if the gradient's norm is 0 or the share was not recorded. */
 static json_t *share_json(float share, float norm) {
     return norm == 0.0F ? json_null() : ls_cli_json_number((double)share);
 }
 
+/* Returns the record of a block as a new object. */
 static json_t *block_json(const char *block, const ls_run_log_numerics *n) {
     return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "block", block, "grad_norm",
                      ls_cli_json_number((double)n->grad_norm), "weight_norm",
@@ -138,6 +148,7 @@ static json_t *block_json(const char *block, const ls_run_log_numerics *n) {
                      ls_cli_json_number((double)n->act_high), "lost", ls_cli_json_number((double)n->lost));
 }
 
+/* Returns a new list of the recorded blocks; NULL: out of memory. */
 static json_t *blocks_json(const ls_run_log *run, int64_t step) {
     json_t *list = json_array();
     for (int b = 0; list && b < run->block_count; b++) {
@@ -150,6 +161,7 @@ static json_t *blocks_json(const ls_run_log *run, int64_t step) {
     return list;
 }
 
+/* Returns the noise scale of the step as a new object, or null. */
 static json_t *noise_json(const ls_run_log *run, int64_t step) {
     const ls_run_log_noise *noise = find_noise(run, step);
     if (!noise) return json_null();
@@ -157,6 +169,7 @@ static json_t *noise_json(const ls_run_log *run, int64_t step) {
                      ls_cli_json_number(noise->scale_sequences));
 }
 
+/* Prints the step as JSON. */
 static ls_status print_numerics_json(const char *name, const ls_run_log *run, int64_t step) {
     const ls_run_log_step *at = find_step(run, step);
     json_t *scale = at && at->scale != INT_MIN ? json_integer(at->scale) : json_null();

@@ -1,16 +1,17 @@
-/* price.c: other layouts for a run, priced by what the run itself measured.
+/* price.c: predicts the step time of other layouts for a run from what the run itself measured.
  *
- * The run is the machine: how long a worker computes, waits for bytes and stands idle in a step. What the layouts
- * differ in comes from the functions of the planner that need no machine: bytes of a step, and the course of the
- * schedule (run/dry_run.h). With n workers now and m then:
+ * The run stands for the machine: how long a worker computes, waits for bytes and is idle in a step. What the layouts
+ * differ in comes from the dry run, which needs no machine: bytes of a step, and the simulated schedule
+ * (run/dry_run.h). With n workers now and m then, the parts of a step scale so:
  *
- *     computing   as long in all: × n/m for each
- *     network     as the bytes that one worker sends
- *     bubble      computing × b/(1 − b) of the schedule's course, times what the run's own bubble is off by
- *     imbalance   as it is, while there is more than one worker
+ *     computing   the same work in all: × n/m for each worker
+ *     network     in proportion to the bytes that one worker sends
+ *     bubble      computing × b/(1 − b), b from the simulated schedule, × measured over simulated bubble of this run
+ *     imbalance   as computing, if there is more than one worker
  *     input       as computing
+ *     host        as it is
  *
- * No layout changes a bit of the result, so what is found may be used with --resume. */
+ * No layout changes a bit of the result, so the layout that is found may be used with --resume. */
 #include "cli/doctor/price.h"
 
 #include <limits.h>
@@ -25,13 +26,14 @@
 #include "run/dry_run.h"
 #include "run/inputs/inputs.h"
 
-static const double WORTH = .95, ALIKE = 1.02; /* of the time now; of the best */
+/* A layout is advised below this share of the present time; layouts within this factor count as equally fast. */
+static const double WORTH = .95, ALIKE = 1.02;
 enum { FILE_BYTES_MAX = 1 << 20, TEXT_MAX = 256, CHANGES_MAX = 6 };
 
 typedef struct layout_cost {
     ls_layout layout;
-    double bytes, bubble; /* that a worker sends in a step; share of the stages' time */
-    double ms;
+    double bytes, bubble; /* that a worker sends in a step, on average; share of the stages' time */
+    double ms;            /* predicted for a step */
 } layout_cost;
 
 typedef struct pricing {
@@ -41,11 +43,12 @@ typedef struct pricing {
     ls_step_parts part;   /* now */
     double bubble_is_off; /* what the schedule's course is to be multiplied by */
     layout_cost now, best;
-    int best_changes;
+    int best_changes; /* knobs in which `best` differs from `now` */
 } pricing;
 
 /* ---- one layout -------------------------------------------------------------------------------------------------- */
 
+/* Computes a layout's bytes and bubble by a dry run, and leaves ms at 0. */
 static ls_status measure_layout(const pricing *p, const ls_layout *layout, layout_cost *out) {
     ls_dry_run dry;
     ls_status status = ls_dry_run_make(&p->settings, layout, &dry);
@@ -58,8 +61,10 @@ static ls_status measure_layout(const pricing *p, const ls_layout *layout, layou
     return status;
 }
 
+/* Returns the idle time that a bubble adds to this computing time; bubble: share of the whole. */
 static double course(double computing, double bubble) { return computing * bubble / (1 - bubble); }
 
+/* Predicts c->ms, the milliseconds of a step with this layout. */
 static void price(const pricing *p, layout_cost *c) {
     double n = ls_layout_workers(&p->now.layout), m = ls_layout_workers(&c->layout), more = n / m;
     double computing = p->part.computing * more;
@@ -69,12 +74,14 @@ static void price(const pricing *p, layout_cost *c) {
     if (m > 1) c->ms += p->part.imbalance * more;
 }
 
+/* Returns in how many knobs the layouts differ. */
 static int changes_of(const ls_knobs *a, const ls_knobs *b) {
     return (a->dp != b->dp) + (a->tp != b->tp) + (a->pp != b->pp) + (a->zero != b->zero) +
            (a->schedule != b->schedule) + (a->micro != b->micro);
 }
 
-/* Keeps the faster layout; among layouts of about the same speed, that with the fewest changes. */
+/* Keeps the faster layout as p->best; among layouts of about the same speed, that with the fewest changes. Ignores the
+ * present layout. */
 static void keep_better_layout(pricing *p, const layout_cost *c) {
     int changes = changes_of(&c->layout.knobs, &p->now.layout.knobs);
     bool is_first = !(p->best.ms > 0);
@@ -84,6 +91,7 @@ static void keep_better_layout(pricing *p, const layout_cost *c) {
     p->best_changes = changes;
 }
 
+/* Predicts one layout and keeps it if it is the best so far; skips it if it is not valid for the run. */
 static void try_one(pricing *p, const ls_knobs *knobs) {
     ls_layout_request request = ls_layout_request_none();
     ls_layout layout;
@@ -102,6 +110,7 @@ static void try_one(pricing *p, const ls_knobs *knobs) {
 
 /* ---- those around it --------------------------------------------------------------------------------------------- */
 
+/* Tries the micro-batch of `knobs` and, with a pipeline, its halves down to 1. */
 static void try_micros(pricing *p, ls_knobs knobs) {
     size_t most = knobs.micro > 0 ? knobs.micro : 1;
     for (size_t micro = most;; micro /= 2) {
@@ -111,6 +120,7 @@ static void try_micros(pricing *p, ls_knobs knobs) {
     }
 }
 
+/* Tries a mesh with every ZeRO stage and micro-batch, and 1F1B beside the run's own schedule. */
 static void try_mesh(pricing *p, int dp, int tp, int pp) {
     ls_knobs knobs = p->now.layout.knobs;
     knobs.dp = dp, knobs.tp = tp, knobs.pp = pp;
@@ -125,7 +135,8 @@ static void try_mesh(pricing *p, int dp, int tp, int pp) {
     }
 }
 
-/* Tries meshes with fewer stages or slices on the same number of workers, and meshes with fewer workers. */
+/* Tries meshes with fewer stages or slices (tensor-parallel parts) on the same number of workers, and meshes with fewer
+ * workers. */
 static void try_all(pricing *p) {
     int dp = p->now.layout.dp, tp = p->now.layout.tp, pp = p->now.layout.pp;
     for (int s = pp; s >= 1; s /= 2)
@@ -137,6 +148,7 @@ static void try_all(pricing *p) {
 
 /* ---- the run ----------------------------------------------------------------------------------------------------- */
 
+/* Reads the run's layout.json into p->now, with its bytes and bubble. */
 static ls_status read_layout(pricing *p, const char *path) {
     char file[PATH_MAX], *text;
     size_t bytes;
@@ -154,6 +166,8 @@ static ls_status read_layout(pricing *p, const char *path) {
     return status;
 }
 
+/* Reads settings, model and layout of the run in folder `path` as --resume would; `options` receives its options, which
+ * the caller frees. */
 static ls_status open_run(pricing *p, const char *path, ls_options *options) {
     ls_options given;
     ls_start start;
@@ -172,8 +186,8 @@ static ls_status open_run(pricing *p, const char *path, ls_options *options) {
     return read_layout(p, path);
 }
 
-/* Calibrates the simulated bubble to the measured one. The factor is limited to four, because a larger deviation has
- * other causes than the schedule. */
+/* Calibrates the simulated bubble to the measured one, within a factor of four, because a larger deviation has other
+ * causes than the schedule; then predicts the present layout. */
 static void take_measured(pricing *p) {
     double expected = course(p->part.computing, p->now.bubble), off = expected > 0 ? p->part.bubble / expected : 1;
     p->bubble_is_off = off < .25 ? .25 : off > 4 ? 4 : off;
@@ -182,11 +196,13 @@ static void take_measured(pricing *p) {
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 
+/* Appends "--name value" to the text, with a blank in front unless it is empty. */
 static void add_flag(char *text, const char *name, const char *value) {
     size_t used = strlen(text);
     snprintf(text + used, TEXT_MAX - used, "%s--%s %s", used ? " " : "", name, value);
 }
 
+/* Writes the flags that turn the present layout into the best one, such as "--tp 1 --dp 4". */
 static void name_changes(const pricing *p, char text[TEXT_MAX]) {
     static const ls_knob shown[CHANGES_MAX] = {LS_KNOB_dp,   LS_KNOB_tp,       LS_KNOB_pp,
                                                LS_KNOB_zero, LS_KNOB_schedule, LS_KNOB_micro};
@@ -201,6 +217,7 @@ static void name_changes(const pricing *p, char text[TEXT_MAX]) {
     }
 }
 
+/* Writes the sentence of advice: flags, predicted time, gain, and the present layout. */
 static void describe_faster_layout(const pricing *p, char *text, size_t capacity) {
     char flags[TEXT_MAX], was[TEXT_MAX], fewer[64] = "";
     name_changes(p, flags);

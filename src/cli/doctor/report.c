@@ -11,14 +11,15 @@
 
 enum { COLUMNS = 118 };
 
-/* Returns the number of UTF-8 characters. */
+/* Returns the number of UTF-8 characters in `bytes` bytes. */
 static int count_characters(const char *text, size_t bytes) {
     int width = 0;
     for (size_t i = 0; i < bytes; i++) width += ((unsigned char)text[i] & 0xC0) != 0x80;
     return width;
 }
 
-/* Prints `first` and then the text. Further lines are indented to the start of the text. */
+/* Prints `first` and then the text, in lines of COLUMNS characters. Further lines are indented to the start of the
+ * text. */
 static void print_wrapped(const char *first, const char *text) {
     int indent = count_characters(first, strlen(first)), column = indent;
     printf("%s", first);
@@ -41,13 +42,14 @@ static void print_wrapped(const char *first, const char *text) {
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 
-/* Returns the achieved share of the peak in the datasheet of these GPUs; 0 if it is not known. */
+/* Returns the achieved share of the peak in the data sheet of the run's GPUs; 0 if it is not known. */
 static double datasheet_share(const ls_run_log_device *device, const ls_gpu_usage *gpu) {
     bool is_16 = strcmp(device->precision, "fp32") != 0;
     double sheet = device->gpus * ls_chip_datasheet_flops(device->gpu, is_16);
     return sheet > 0 && gpu->mfu > 0 ? gpu->mfu * device->peak_flops_s / sheet : 0;
 }
 
+/* Prints GPUs, MFU, and whether the GPU or the host waited; nothing for a run on CPUs. */
 static void print_device(const ls_run_log *run, const ls_gpu_usage *gpu) {
     const ls_run_log_device *device = &run->device;
     double share = datasheet_share(device, gpu);
@@ -70,6 +72,7 @@ static void print_device(const ls_run_log *run, const ls_gpu_usage *gpu) {
     if (gpu->action[0]) print_wrapped("  ", gpu->action);
 }
 
+/* Prints the first lines: run, steps, precision, layout, device. */
 static void print_run(const char *name, const ls_run_log *run, const ls_diagnosis *d) {
     const char *precision = ls_run_log_option_get(run, "precision");
     char shown[PATH_MAX];
@@ -87,6 +90,7 @@ static void print_run(const char *name, const ls_run_log *run, const ls_diagnosi
     printf("\n");
 }
 
+/* Prints where a finding is: cause, steps, worker, gradient group, block, tensor, as far as known. */
 static void print_place(const ls_finding *f) {
     printf("  %s, step %lld", ls_cause_name(f->cause), (long long)f->step);
     if (f->last_step > f->step) printf(" to %lld", (long long)f->last_step);
@@ -98,6 +102,7 @@ static void print_place(const ls_finding *f) {
     printf("\n");
 }
 
+/* Prints the verdict with the place and evidence of the first finding. */
 static void print_verdict(const ls_diagnosis *d) {
     switch (d->verdict) {
     case LS_VERDICT_CLEAN: printf("verdict: no problem found in %zu steps\n", d->steps); return;
@@ -113,6 +118,7 @@ static void print_verdict(const ls_diagnosis *d) {
     for (int i = 0; i < d->finding[0].evidence_count; i++) print_wrapped("  - ", d->finding[0].evidence[i]);
 }
 
+/* Prints what followed from the cause, by step. */
 static void print_followed(const ls_diagnosis *d) {
     if (d->followed_count > 0) printf("\nconsequences\n");
     for (int i = 0; i < d->followed_count; i++) {
@@ -122,6 +128,7 @@ static void print_followed(const ls_diagnosis *d) {
     }
 }
 
+/* Prints a number with its unit in a column; "-" if it is not finite, which means not recorded. */
 static void print_cell(int decimals, double x, const char *unit) {
     if (isfinite(x))
         printf(" %*.*f%s", 11 - (int)strlen(unit), decimals, x, unit);
@@ -136,6 +143,8 @@ static bool is_slower(const ls_usage *u) {
     return u->worker[u->slowest].busy_ms * u->workers > 1.05 * all;
 }
 
+/* Prints a row for each worker: time computing and waiting, time relative to its peers, and in how many steps it was
+ * the slowest. */
 static void print_workers(const ls_usage *u) {
     char time[LS_SPELL_MAX];
     if (u->workers == 0) return;
@@ -157,7 +166,7 @@ static void print_workers(const ls_usage *u) {
     printf("\n");
 }
 
-/* Prints which share of a step each kind of use took; omits shares below 0.1 %, except that of computing. */
+/* Prints the share of a step that each use of time took; omits shares below 0.1 %, except that of computing. */
 static void print_use(const ls_utilisation *u) {
     if (u->steps == 0) return;
     printf("\nwhere the time went, mean of %zu step%s of %.1f ms%s\n", u->steps, u->steps == 1 ? "" : "s", u->step_ms,
@@ -167,6 +176,7 @@ static void print_use(const ls_utilisation *u) {
             printf("  %-26s %5.1f %%\n", ls_use_name((ls_use)k), 100 * u->share[k]);
 }
 
+/* Prints the advice of each cause, the first one first. */
 static void print_actions(const ls_diagnosis *d) {
     bool any = false;
     for (int i = 0; i < d->cause_count; i++) {
@@ -177,6 +187,7 @@ static void print_actions(const ls_diagnosis *d) {
     }
 }
 
+/* Prints findings that are not causes, and the gradient noise scale. */
 static void print_notes(const ls_run_log *run, const ls_diagnosis *d) {
     bool any = false;
     for (int i = d->cause_count; i < d->finding_count; i++) {
@@ -190,6 +201,7 @@ static void print_notes(const ls_run_log *run, const ls_diagnosis *d) {
            (long long)run->noise.step, run->noise.scale_sequences);
 }
 
+/* Prints what the diagnosis lacked because the run did not record it. */
 static void print_missing(const ls_diagnosis *d) {
     if (d->missing_count > 0) printf("\nnot recorded\n");
     for (int i = 0; i < d->missing_count; i++) print_wrapped("  - ", d->missing[i]);
@@ -208,14 +220,19 @@ void ls_doctor_print(const char *name, const ls_run_log *run, const ls_diagnosis
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
+/* Returns a new number, or null for LS_RUN_NONE. */
 static json_t *step_json(int64_t step) { return step == LS_RUN_NONE ? json_null() : json_integer((json_int_t)step); }
+/* Returns a new number, or null for LS_RUN_NONE. */
 static json_t *rank_json(int rank) { return rank == LS_RUN_NONE ? json_null() : json_integer(rank); }
+/* Returns a new text, or null for "". */
 static json_t *text_json(const char *text) { return text[0] ? json_string(text) : json_null(); }
 
+/* Returns line i of a finding's evidence as a new text. A callback of ls_cli_json_list(). */
 static json_t *evidence_json(const void *finding, int i) {
     return json_string(((const ls_finding *)finding)->evidence[i]);
 }
 
+/* Returns finding i of the diagnosis as a new object. A callback of ls_cli_json_list(). */
 static json_t *finding_json(const void *diagnosis, int i) {
     const ls_finding *f = &((const ls_diagnosis *)diagnosis)->finding[i];
     return json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o}", "cause",
@@ -226,6 +243,7 @@ static json_t *finding_json(const void *diagnosis, int i) {
                      ls_cli_json_list(f->evidence_count, evidence_json, f), "action", text_json(f->action));
 }
 
+/* Returns a worker's use of time as a new object. A callback of ls_cli_json_list(). */
 static json_t *worker_json(const void *usage, int rank) {
     const ls_usage_worker *w = &((const ls_usage *)usage)->worker[rank];
     return json_pack("{s:i, s:o, s:o, s:o, s:o, s:I}", "worker", rank, "busy_ms", ls_cli_json_number(w->busy_ms),
@@ -233,6 +251,7 @@ static json_t *worker_json(const void *usage, int rank) {
                      ls_cli_json_number(w->relative), "slowest_steps", (json_int_t)w->slowest);
 }
 
+/* Returns the workers' use of time as a new object; null if it was not recorded. */
 static json_t *usage_json(const ls_usage *u) {
     if (u->workers == 0) return json_null();
     return json_pack("{s:I, s:b, s:i, s:o, s:o, s:o}", "steps", (json_int_t)u->steps, "of_trace", u->of_trace,
@@ -240,6 +259,7 @@ static json_t *usage_json(const ls_usage *u) {
                      ls_cli_json_number(u->busy), "workers", ls_cli_json_list(u->workers, worker_json, u));
 }
 
+/* Returns a new object with the share of a step by use; null if it was not recorded, NULL: out of memory. */
 static json_t *use_json(const ls_utilisation *u) {
     json_t *out = u->steps > 0 ? json_object() : json_null();
     for (int k = 0; u->steps > 0 && out && k < LS_USES; k++)
@@ -250,15 +270,18 @@ static json_t *use_json(const ls_utilisation *u) {
     return out;
 }
 
+/* Returns line i of what was not recorded as a new text. A callback of ls_cli_json_list(). */
 static json_t *missing_json(const void *diagnosis, int i) {
     return json_string(((const ls_diagnosis *)diagnosis)->missing[i]);
 }
 
+/* Returns consequence i as a new object. A callback of ls_cli_json_list(). */
 static json_t *followed_json(const void *diagnosis, int i) {
     const ls_followed *f = &((const ls_diagnosis *)diagnosis)->followed[i];
     return json_pack("{s:I, s:s}", "step", (json_int_t)f->step, "text", f->text);
 }
 
+/* Returns GPUs and MFU as a new object. */
 static json_t *device_json(const ls_run_log_device *device, const ls_gpu_usage *gpu) {
     double share = datasheet_share(device, gpu);
     return json_pack("{s:s, s:i, s:s, s:s, s:f, s:o, s:o, s:o, s:o, s:o}", "gpu", device->gpu, "gpus", device->gpus,

@@ -9,6 +9,7 @@
 #include "cli/print.h"
 #include "run/inputs/inputs.h"
 
+/* Reads --cluster, the name of a chip or a file, as a cluster of one site. Fails for two clusters. */
 static ls_status read_cluster(const ls_options *options, ls_cluster *out) {
     json_t *measured;
     bool is_file;
@@ -22,7 +23,8 @@ static ls_status read_cluster(const ls_options *options, ls_cluster *out) {
     return LS_OK;
 }
 
-/* Reads the model, cluster and stack for which the times are predicted, and describes them in `name`. */
+/* Reads the model, cluster and stack (training program) for which the times are predicted, and describes them in
+ * `name`. Without --stack GPUs are assumed to run Megatron with bf16 and ZeRO 1. */
 static ls_status read_model(const ls_options *options, ls_times_model *model, char *name, size_t capacity) {
     ls_start start;
     LS_TRY(ls_start_look(options->model, &start));
@@ -39,6 +41,8 @@ static ls_status read_model(const ls_options *options, ls_times_model *model, ch
     return LS_OK;
 }
 
+/* Computes the terms that may explain the times, from the table alone or, with --model and --cluster, from predictions,
+ * which then also give the deviations of the measured times. */
 static ls_status make_basis(const ls_options *options, ls_times_case *c) {
     if (!options->model && !options->cluster) {
         c->node_assumed = options->gpus_per_node <= 0;
@@ -53,8 +57,8 @@ static ls_status make_basis(const ls_options *options, ls_times_case *c) {
     return ls_times_deviate(&c->times, &model, &c->deviations);
 }
 
-/* Returns an object with the value of each loss: null if the loss was not tested or, unless `is_range`, has no value of
- * its own. */
+/* Returns a new object with the value of each loss: null if the loss was not tested or, unless `is_range`, has no value
+ * of its own. */
 static json_t *losses_json(const ls_times_case *c, const double *value, bool is_range) {
     json_t *out = json_object();
     for (int k = 0; out && k < LS_LOSSES; k++) {
@@ -68,6 +72,8 @@ static json_t *losses_json(const ls_times_case *c, const double *value, bool is_
     return out;
 }
 
+/* Returns row i of the table, with the shares of its time by loss, as a new object. A callback of
+ * ls_cli_json_list(). */
 static json_t *make_times_row_json(const void *ctx, int i) {
     const ls_times_case *c = ctx;
     const ls_times_row *row = &c->times.row[i];
@@ -80,6 +86,7 @@ static json_t *make_times_row_json(const void *ctx, int i) {
                      losses_json(c, part, false));
 }
 
+/* Returns explanation i as a new object. A callback of ls_cli_json_list(). */
 static json_t *explanation_json(const void *ctx, int i) {
     const ls_times_case *c = ctx;
     const ls_times_explanation *e = &c->answer.explanation[i];
@@ -94,6 +101,7 @@ static json_t *explanation_json(const void *ctx, int i) {
                      losses_json(c, e->share, true), "time_at_twice", e->twice > 0 ? json_real(e->twice) : json_null());
 }
 
+/* Returns candidate i for what changed between the two labels as a new object. A callback of ls_cli_json_list(). */
 static json_t *move_json(const void *ctx, int i) {
     const ls_times_case *c = ctx;
     const ls_times_move *m = &c->comparison.move[i];
@@ -102,6 +110,7 @@ static json_t *move_json(const void *ctx, int i) {
                      m->error, "score", m->score, "change", m->change, "before", m->before, "after", m->after);
 }
 
+/* Returns the comparison of two labels as a new object; null if the table has not two. */
 static json_t *comparison_json(const ls_times_case *c) {
     const ls_times_comparison *m = &c->comparison;
     if (c->times.labels != 2) return json_null();
@@ -110,6 +119,7 @@ static json_t *comparison_json(const ls_times_case *c) {
                      ls_cli_json_list(m->count, move_json, c));
 }
 
+/* Returns deviation i from the prediction as a new object. A callback of ls_cli_json_list(). */
 static json_t *deviation_json(const void *ctx, int i) {
     const ls_times_deviation *d = &((const ls_times_case *)ctx)->deviations.thing[i];
     if (!d->tested) return json_pack("{s:s, s:s}", "thing", ls_times_thing_name(d->thing), "not_tested", d->why_not);
@@ -117,6 +127,7 @@ static json_t *deviation_json(const void *ctx, int i) {
                      d->error, "share", d->share);
 }
 
+/* Prints all results as JSON. */
 static ls_status print_times_json(const char *path, const ls_times_case *c) {
     const ls_times_answer *a = &c->answer;
     char advice[512];
@@ -132,8 +143,8 @@ static ls_status print_times_json(const char *path, const ls_times_case *c) {
         "against_prediction", c->model[0] ? ls_cli_json_list(LS_THINGS, deviation_json, c) : json_null()));
 }
 
-/* Replaces the predictions by plain terms if their error is clearly larger. The shares are then those of the plain
- * terms. */
+/* Replaces the explanation by predictions by one from the table alone if the error of the former is clearly larger: at
+ * least twice, and over 1 %. */
 static ls_status prefer_plain(ls_times_case *c) {
     static const double CLEARLY = 2, ERROR_LEAST = .01;
     static ls_times_basis basis;

@@ -1,4 +1,4 @@
-/* times_text.c: what measured times say, for people: verdict, table, explanations, what to change first. */
+/* times_text.c: prints the explanation of measured times: verdict, table, possible explanations, and what to change. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,8 +6,10 @@
 
 static const double NOTHING = .05; /* a loss below this share of the time needs no change */
 
+/* Returns the row with the most chips, for which the answer holds. */
 static const ls_times_row *largest(const ls_times_case *c) { return &c->times.row[c->answer.largest]; }
 
+/* Returns the share of the time that is lost in known ways: all but compute and what is unexplained. */
 static double loss_of(const double *share) {
     double sum = 0;
     for (int k = LS_LOSS_SYNC; k < LS_LOSS_UNEXPLAINED; k++) sum += share[k];
@@ -17,10 +19,12 @@ static double loss_of(const double *share) {
 /* Returns x, or 0 if it would print as −0.0 or 0.0. */
 static double clean(double x) { return x > -.05 && x < .05 ? 0 : x; }
 
+/* Returns whether the best explanation contains the term. */
 static bool has_term(const ls_times_case *c, ls_times_term term) { return c->answer.explanation[0].terms >> term & 1; }
 
 /* ---- advice ------------------------------------------------------------------------------------------------------ */
 
+/* Returns the synchronisation term that takes most of the time of the largest row. */
 static ls_times_term worst_sync(const ls_times_case *c) {
     const ls_times_explanation *best = &c->answer.explanation[0];
     ls_times_term worst = LS_TERM_RING;
@@ -32,6 +36,8 @@ static ls_times_term worst_sync(const ls_times_case *c) {
     return worst;
 }
 
+/* Writes the advice against synchronisation, by the kind of synchronisation that takes most; share: that it takes of
+ * the time. */
 static void sync_advice(const ls_times_case *c, double share, char *text, size_t capacity) {
     double gain = 50 * share;
     ls_times_term term = worst_sync(c);
@@ -73,6 +79,7 @@ static void sync_advice(const ls_times_case *c, double share, char *text, size_t
     }
 }
 
+/* Writes the advice against a pipeline bubble that takes `share` of the time. */
 static void bubble_advice(const ls_times_row *row, double share, char *text, size_t capacity) {
     if (row->micro > 1)
         snprintf(
@@ -121,6 +128,7 @@ void ls_doctor_times_advice(const ls_times_case *c, char *text, size_t capacity)
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 
+/* Prints the file, its metric and, if predictions were made, their model. */
 static void print_head(const char *path, const ls_times_case *c) {
     const ls_times *t = &c->times;
     int rows = t->count;
@@ -131,11 +139,12 @@ static void print_head(const char *path, const ls_times_case *c) {
     printf("\n\n");
 }
 
+/* Returns the work of a row's step relative to that of the first row; 1 without batch sizes. */
 static double work_ratio(const ls_times *t, const ls_times_row *row) {
     return t->has_batch ? (double)row->batch / (double)t->row[0].batch : 1;
 }
 
-/* Returns whether a term of these rows could have shown a loss. */
+/* Returns whether a term that these rows allow could have shown the loss. */
 static bool is_tested(const ls_times_case *c, ls_loss loss) {
     const ls_times_basis *b = &c->basis;
     if (c->answer.explanation[0].share[loss] != 0 || c->answer.high[loss] > 0) return true;
@@ -147,14 +156,15 @@ static bool is_tested(const ls_times_case *c, ls_loss loss) {
     return false;
 }
 
+/* Returns what the table would need to test a loss. */
 static const char *not_tested_why(ls_loss loss) {
     return loss == LS_LOSS_BUBBLE      ? "needs rows with pp above 1"
            : loss == LS_LOSS_IMBALANCE ? "needs 5 rows without --model, or a layout that divides unevenly"
                                        : "needs rows of other sizes";
 }
 
-/* If the best explanation attributes nothing to this loss, and an equally good one attributes much, the loss has no
- * figure: 0 would be one. Without a layout a pipeline bubble cannot be told from other losses. */
+/* If the best explanation attributes nothing to this loss, and an equally good one attributes much, the share is
+ * unknown, and not 0. Without a layout a pipeline bubble cannot be told from other losses. */
 ls_times_standing ls_doctor_times_standing(const ls_times_case *c, ls_loss loss) {
     const ls_times_answer *a = &c->answer;
     bool no_layout = loss == LS_LOSS_BUBBLE && !c->times.has_layout && !c->basis.predicted;
@@ -164,13 +174,14 @@ ls_times_standing ls_doctor_times_standing(const ls_times_case *c, ls_loss loss)
     return a->explanation[0].share[loss] <= 0 && a->high[loss] > NOTHING ? LS_TIMES_ALIKE : LS_TIMES_KNOWN;
 }
 
+/* Returns whether row a is printed before row b: by label, then number of chips, then position in the file. */
 static bool comes_before(const ls_times *t, int a, int b) {
     const ls_times_row *x = &t->row[a], *y = &t->row[b];
     if (t->labels == 2 && x->label != y->label) return x->label < y->label;
     return x->chips != y->chips ? x->chips < y->chips : a < b;
 }
 
-/* Returns the row after `after`, by label and then by size; the first one for −1. Returns −1 if there is none. */
+/* Returns the row that is printed after row `after`; the first one for −1. Returns −1 if there is none. */
 static int next_row(const ls_times *t, int after) {
     int next = -1;
     for (int i = 0; i < t->count; i++)
@@ -178,6 +189,7 @@ static int next_row(const ls_times *t, int after) {
     return next;
 }
 
+/* Prints the rows with speed-up, efficiency, and the share of each loss where it is known. */
 static void print_table(const ls_times_case *c) {
     const ls_times *t = &c->times;
     const ls_times_row *base = &t->row[0];
@@ -204,6 +216,7 @@ static void print_table(const ls_times_case *c) {
     }
 }
 
+/* Prints how much of the largest row's time is lost, and to what. */
 static void print_verdict(const ls_times_case *c) {
     const ls_times_answer *a = &c->answer;
     const double *share = a->explanation[0].share;
@@ -228,6 +241,7 @@ static void print_verdict(const ls_times_case *c) {
                100 * a->explanation[0].error);
 }
 
+/* Prints each loss's share of the largest row's time with its range, or why it is not known. */
 static void print_shares(const ls_times_case *c) {
     const ls_times_answer *a = &c->answer;
     printf("\nbreakdown of the time at %d GPUs\n  %-18s %8s   %s\n", largest(c)->chips, "", "best", "range");
@@ -250,12 +264,14 @@ static void print_shares(const ls_times_case *c) {
     }
 }
 
+/* Prints how much faster another number of chips would be; nothing if `time` is not positive. */
 static void print_elsewhere(const ls_times_case *c, double time, int chips) {
     const ls_times_row *row = largest(c);
     if (!(time > 0)) return;
     printf("; at %d GPUs %.2f times as fast as at %d", chips, row->time / time, row->chips);
 }
 
+/* Prints the six best explanations, each with the shares of its terms. */
 static void print_explanations(const ls_times_case *c) {
     int shown = c->answer.count < 6 ? c->answer.count : 6;
     printf("\npossible explanations%s\n", c->answer.count > shown ? " (the six best)" : "");
@@ -274,8 +290,8 @@ static void print_explanations(const ls_times_case *c) {
     }
 }
 
-/* Prints what the times do not determine: a bubble is as constant as a ring when replicas are added to a fixed
- * batch. */
+/* Prints what the times do not determine, and which measurement would. A bubble looks the same as a ring all-reduce,
+ * for example, when replicas are added to a fixed batch. */
 static void print_unknown(const ls_times_case *c) {
     const ls_times_answer *a = &c->answer;
     const double *share = a->explanation[0].share;
@@ -300,7 +316,7 @@ static void print_unknown(const ls_times_case *c) {
                2 * largest(c)->chips, largest(c)->time / high, largest(c)->time / low, largest(c)->chips);
 }
 
-/* Prints a deviation, such as "1.40 times as long" or "0.50 of the bandwidth". */
+/* Prints the size of a deviation, such as "takes 1.40 times as long" or "has 0.50 of the bandwidth". */
 static void print_factor(const ls_times_deviation *d) {
     switch (d->thing) {
     case LS_THING_LINK: printf(" has %.2f of the bandwidth", d->factor); break;
@@ -310,6 +326,8 @@ static void print_factor(const ls_times_deviation *d) {
     }
 }
 
+/* Prints how the times differ from their prediction, and which single deviation would explain it; nothing without
+ * predictions. */
 static void print_predicted(const ls_times_case *c) {
     const ls_times_deviations *all = &c->deviations;
     const ls_times_deviation *first = &all->thing[0];
@@ -340,10 +358,12 @@ static void print_predicted(const ls_times_case *c) {
                100 * c->without_error, 100 * c->with_error);
 }
 
+/* Returns the name of what changed; a negative term means that only the layout did. */
 static const char *move_name(int term) {
     return term < 0 ? "only the layout" : ls_times_term_name((ls_times_term)term);
 }
 
+/* Prints what changed between the two labels; nothing without two. */
 static void print_comparison(const ls_times_case *c) {
     const ls_times_comparison *m = &c->comparison;
     const ls_times_move *first = &m->move[0];

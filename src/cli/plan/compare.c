@@ -1,5 +1,5 @@
-/* compare.c: `lockstep plan --compare A.json B.json`: two answers of plan --json as one table, for a change of
- * hardware: what becomes of the layout and of the step, what to stop doing, and what to begin. */
+/* compare.c: `lockstep plan --compare A.json B.json`: prints two answers of plan --json as one table, for a change of
+ * hardware: how the best layout and the time of a step change, which techniques to stop using, and which to begin. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +24,8 @@ typedef struct answer {
     const json_t *best, *layout;
 } answer;
 
+/* Reads the file a->name. Fails unless it is an answer for a cluster of chips in which some layout fits. a->json is to
+ * be released in any case. */
 static ls_status read_answer(answer *a) {
     char *text;
     size_t bytes;
@@ -41,6 +43,7 @@ static ls_status read_answer(answer *a) {
     return LS_OK;
 }
 
+/* Reads the two files of --compare, whose names are separated by a comma. */
 static ls_status read_both(const ls_options *o, answer both[2]) {
     const char *comma = strchr(o->compare, ',');
     if (!comma || strchr(comma + 1, ','))
@@ -55,11 +58,12 @@ static ls_status read_both(const ls_options *o, answer both[2]) {
     return LS_OK;
 }
 
+/* Returns a member of an object as a number; 0 if it is absent. */
 static double number(const json_t *object, const char *name) {
     return json_number_value(json_object_get(object, name));
 }
 
-/* Formats a member of a layout as text; an absent one is `neutral`. */
+/* Writes a member of a layout as text, an absent one as `neutral`; returns `text`. */
 static const char *knob_text(const json_t *layout, const char *name, const char *neutral, char text[CELL]) {
     const json_t *value = json_object_get(layout, name);
     if (json_is_string(value))
@@ -73,6 +77,7 @@ static const char *knob_text(const json_t *layout, const char *name, const char 
     return text;
 }
 
+/* The knobs (fields) of a layout that are compared; neutral: the value that plan --json leaves out. */
 static const struct {
     const char *member, *words, *neutral;
     bool stops; /* less of it is something to stop doing */
@@ -89,6 +94,7 @@ static const struct {
              {"sites_divide", "sites divide", "-", false}};
 enum { KNOBS = sizeof knobs / sizeof knobs[0] };
 
+/* Returns whether two layouts have the same value of knob k. */
 static bool is_same_knob(const json_t *a, const json_t *b, int k) {
     char x[CELL], y[CELL];
     return strcmp(knob_text(a, knobs[k].member, knobs[k].neutral, x),
@@ -97,6 +103,7 @@ static bool is_same_knob(const json_t *a, const json_t *b, int k) {
 
 /* ---- what to stop and to begin ----------------------------------------------------------------------------------- */
 
+/* A line of advice about a knob that differs. */
 typedef struct item {
     bool stop; /* otherwise begin */
     int knob;
@@ -108,10 +115,12 @@ typedef struct items {
     int count;
 } items;
 
+/* Returns the seconds of a step that the answer's best layout spends on a kind of time. */
 static double kind_seconds(const answer *a, ls_time_kind kind) {
     return number(json_object_get(a->best, "time_seconds"), ls_time_kind_name(kind));
 }
 
+/* Returns the share of a step that the answer's best layout spends on a kind of time. */
 static double share(const answer *a, ls_time_kind kind) { return kind_seconds(a, kind) / number(a->best, "seconds"); }
 
 /* Returns the kind of time in which the cost of a knob shows; LS_TIME_KINDS: none in particular. */
@@ -123,7 +132,8 @@ static ls_time_kind kind_of(const char *member) {
                                             : LS_TIME_KINDS;
 }
 
-/* Returns the layout of B with A's value of one knob, or NULL if B's answer does not contain it. */
+/* Returns the layout of B with A's value of one knob and its predicted time, or NULL if B's answer does not contain it.
+ * Borrowed. */
 static const json_t *find_kept(const answer both[2], int knob) {
     static const char *const lists[] = {"runners_up", "misfits", "changes"};
     for (size_t l = 0; l < 3; l++) {
@@ -154,6 +164,8 @@ static double degree(const json_t *layout, int k) {
     return *rest ? -1 : value;
 }
 
+/* Writes why the knob changes: the time that it costs, and what A's value would cost in B, as far as the answers
+ * contain it. */
 static void add_reason(const answer both[2], item *out) {
     ls_time_kind kind = kind_of(knobs[out->knob].member);
     const answer *user = &both[out->stop ? 0 : 1];
@@ -173,6 +185,7 @@ static void add_reason(const answer both[2], item *out) {
                  100 * (seconds > now ? seconds / now - 1 : 1 - seconds / now));
 }
 
+/* Makes a line of advice for each knob that differs. */
 static void find_items(const answer both[2], items *out) {
     out->count = 0;
     for (int k = 0; k < KNOBS; k++) {
@@ -190,6 +203,7 @@ static void find_items(const answer both[2], items *out) {
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
+/* Writes "64 × H100 + 32 × A100". */
 static void cluster_text(const answer *a, char text[CELL]) {
     size_t i;
     const json_t *site;
@@ -201,6 +215,7 @@ static void cluster_text(const answer *a, char text[CELL]) {
     }
 }
 
+/* Returns the number of chips that the fastest layout uses. */
 static double used_chips(const answer *a) {
     size_t i;
     const json_t *n;
@@ -210,16 +225,19 @@ static double used_chips(const answer *a) {
     return sum;
 }
 
+/* Returns the number of UTF-8 characters. */
 static int width(const char *text) {
     int wide = 0;
     for (; *text; text++) wide += (*text & 0xc0) != 0x80;
     return wide;
 }
 
+/* Prints a text, filled with blanks to this number of columns. */
 static void print_cell(const char *text, int columns) {
     printf("%s%*s", text, columns > width(text) ? columns - width(text) : 0, "");
 }
 
+/* Prints a line of the table in four columns. */
 static void print_line(const char *name, const char *a, const char *b, const char *change) {
     print_cell(name, 22);
     print_cell(a, 30);
@@ -227,12 +245,14 @@ static void print_line(const char *name, const char *a, const char *b, const cha
     printf("%s\n", change);
 }
 
+/* Prints a line with both numbers as texts, and B over A unless one is 0. */
 static void print_ratio(const char *name, double a, double b, ls_number one, ls_number two) {
     char change[CELL] = "";
     if (a > 0 && b > 0) snprintf(change, sizeof change, "× %.2f", b / a);
     print_line(name, one.text, two.text, change);
 }
 
+/* Prints the time of a step by kind; leaves out kinds below 0.5 % in both. */
 static void print_kinds(const answer both[2]) {
     for (int k = 0; k < LS_TIME_KINDS; k++) {
         char cell[2][CELL];
@@ -250,6 +270,7 @@ static void print_kinds(const answer both[2]) {
     }
 }
 
+/* Prints the knobs of both layouts; leaves out those that are neutral in both. */
 static void print_knobs(const answer both[2]) {
     for (int k = 0; k < KNOBS; k++) {
         char x[CELL], y[CELL], label[CELL];
@@ -269,6 +290,7 @@ static const char *bottleneck_label(const answer *a) {
     return "nothing";
 }
 
+/* Prints the title and the lines of advice to stop, or to begin; nothing if there are none. */
 static void print_items(const items *all, bool stop, const char *title) {
     int shown = 0;
     for (int i = 0; i < all->count; i++) {
@@ -287,6 +309,7 @@ static bool same_question(const answer both[2]) {
     return true;
 }
 
+/* Prints the table and the advice. */
 static void print_table(const answer both[2], const items *all) {
     char cell[2][CELL];
     const json_t *a = both[0].best, *b = both[1].best;
@@ -315,6 +338,7 @@ static void print_table(const answer both[2], const items *all) {
         printf("\nA and B differ in more than the hardware: model, sequence, batch or program are not the same\n");
 }
 
+/* Prints the comparison as JSON. */
 static ls_status print_answers_json(const answer both[2], const items *all) {
     json_t *stop = json_array(), *begin = json_array();
     for (int i = 0; i < all->count; i++)

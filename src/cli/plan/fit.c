@@ -1,5 +1,5 @@
-/* fit.c: `lockstep plan --validate FILE --leave-out`: how far predictions are from runs that their constants have not
- * seen; `--fit DIR`: the constants of the program from these runs. */
+/* fit.c: `lockstep plan --validate FILE --leave-out`: measures by cross-validation how far predictions are from runs to
+ * which their constants were not fitted; `--fit DIR`: fits the constants to these runs and writes them as C sources. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 /* ---- for people -------------------------------------------------------------------------------------------------- */
 
-/* Returns the largest change of a constant while a group was left out. */
+/* Returns the largest relative change of a constant when a group of runs was left out. */
 static double moved(const ls_fit *fit, int constant) {
     double most = 0;
     for (int g = 0; g < fit->groups; g++) {
@@ -22,6 +22,8 @@ static double moved(const ls_fit *fit, int constant) {
     return most;
 }
 
+/* Prints the fitted constants and those taken from a source. without: errors as weigh() measures them, or NULL;
+ * left_out: groups were left out. */
 static void print_constants(const ls_fit *fit, const double *without, bool left_out) {
     printf("%d constants are fitted:\n%-18s %9s %9s %9s %9s %11s  %s\n", LS_FITTED_COUNT, "constant", "now", "fitted",
            "usual", left_out ? "moves by" : "", without ? "left out, without it" : "", "meaning");
@@ -46,6 +48,7 @@ static void print_constants(const ls_fit *fit, const double *without, bool left_
     }
 }
 
+/* Prints the errors of each group of runs. */
 static void print_groups(const ls_fit *fit) {
     printf("\n%-28s %6s %10s %10s %10s\n", "source_group", "rows", "within", "left out", "bias");
     for (int g = 0; g < fit->groups; g++) {
@@ -57,12 +60,14 @@ static void print_groups(const ls_fit *fit) {
            "them.\n");
 }
 
+/* Prints how many rows of the file cannot be modelled. */
 static void print_skipped(const ls_rows *rows) {
     size_t skipped = 0;
     for (size_t i = 0; i < rows->count; i++) skipped += rows->row[i].reason[0] != '\0';
     if (skipped > 0) printf("%zu rows cannot be modelled (without --leave-out they are named)\n", skipped);
 }
 
+/* Prints the last line, a summary for scripts. */
 static void print_last(const ls_fit *fit, bool left_out) {
     printf("\nfit: rows=%zu groups=%d constants=%d within=%.1f%% within_groups=%.1f%%", fit->rows, fit->groups,
            LS_FITTED_COUNT, 100 * fit->within, 100 * fit->groups_within);
@@ -70,6 +75,7 @@ static void print_last(const ls_fit *fit, bool left_out) {
     printf("\n");
 }
 
+/* Returns a new object of all constants by name. */
 static json_t *constants_json(const double *values) {
     json_t *object = json_object();
     for (int j = 0; j < LS_FITTED_ALL; j++)
@@ -77,6 +83,7 @@ static json_t *constants_json(const double *values) {
     return object;
 }
 
+/* Prints the fit as JSON; without left_out it has no errors of groups left out. */
 static ls_status print_fit_json(const ls_fit *fit, bool left_out) {
     json_t *groups = json_array();
     for (int g = 0; g < fit->groups; g++) {
@@ -102,18 +109,21 @@ static ls_status print_fit_json(const ls_fit *fit, bool left_out) {
 
 /* ---- files of the program ---------------------------------------------------------------------------------------- */
 
+/* A file that is composed in memory. */
 typedef struct text {
     char *data;
     size_t bytes;
     FILE *to;
 } text;
 
+/* Opens a buffer in memory as the stream t->to. */
 static ls_status begin_text_buffer(text *t) {
     *t = (text){0};
     t->to = open_memstream(&t->data, &t->bytes);
     return t->to ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a file");
 }
 
+/* Writes the buffer to folder/name, replacing the file atomically, and frees it. */
 static ls_status end_text_buffer(text *t, const char *folder, const char *name) {
     bool bad = fclose(t->to) != 0;
     ls_status status = bad ? ls_fail(LS_ERR_RESOURCE, "out of memory for a file")
@@ -122,6 +132,7 @@ static ls_status end_text_buffer(text *t, const char *folder, const char *name) 
     return status;
 }
 
+/* Writes the name of constant j's enum value, such as "LS_FITTED_LATENCY"; returns `id`. */
 static const char *constant_id(int j, char id[64]) {
     snprintf(id, 64, "LS_FITTED_%s", ls_fitted_row_get((ls_fitted)j)->name);
     for (char *at = id; *at; at++)
@@ -129,6 +140,7 @@ static const char *constant_id(int j, char id[64]) {
     return id;
 }
 
+/* Writes constants.inc, the fitted values for plan/fitted. */
 static ls_status write_constants(const ls_fit *fit, const char *folder) {
     text t;
     char id[64];
@@ -137,11 +149,14 @@ static ls_status write_constants(const ls_fit *fit, const char *folder) {
     return end_text_buffer(&t, folder, "constants.inc");
 }
 
+/* Returns the name of the row's chip, that of the first site. */
 static const char *chip_of(const ls_row *row) { return row->task.cluster.site[0].chip.name; }
 
+/* Returns the group of runs to which the row belongs; its source if it names none. */
 static const char *group_of(const ls_row *row) { return *row->group ? row->group : row->source; }
 
-/* Returns whether no earlier row that was used has the same chip and, by `with_type`, type or group. */
+/* Returns whether no earlier row that was used (its error is not 0) has the same chip and the same type, or without
+ * `with_type` the same group. */
 static bool is_first(const ls_rows *rows, const ls_fit *fit, size_t i, bool with_type) {
     const ls_row *row = &rows->row[i];
     for (size_t k = 0; k < i; k++) {
@@ -153,6 +168,8 @@ static bool is_first(const ls_rows *rows, const ls_fit *fit, size_t i, bool with
     return true;
 }
 
+/* Writes error_bands.inc: for each group and chip the number of rows and the mean and signed error, from which plans
+ * take their error range. */
 static ls_status write_bands(const ls_rows *rows, const ls_fit *fit, const char *folder) {
     text t;
     LS_TRY(begin_text_buffer(&t));
@@ -176,6 +193,7 @@ static ls_status write_bands(const ls_rows *rows, const ls_fit *fit, const char 
     return end_text_buffer(&t, folder, "error_bands.inc");
 }
 
+/* Returns the MFU that the row measured. */
 static double mfu_of(const ls_row *row) {
     const ls_plan_task *task = &row->task;
     const ls_chip *chip = &task->cluster.site[0].chip;
@@ -183,6 +201,7 @@ static double mfu_of(const ls_row *row) {
     return flops / (ls_row_measured(row) * ls_chip_peak(chip, row->layout.type) * ls_cluster_chips(&task->cluster));
 }
 
+/* Returns the name of a type's enum value. */
 static const char *type_id(ls_plan_type type) {
     static const char *const ids[] = {[LS_PLAN_FP32] = "LS_PLAN_FP32",
                                       [LS_PLAN_FP16] = "LS_PLAN_FP16",
@@ -192,6 +211,7 @@ static const char *type_id(ls_plan_type type) {
     return ids[type];
 }
 
+/* Writes best_mfu.inc: the best measured MFU for each chip and type. */
 static ls_status write_best(const ls_rows *rows, const ls_fit *fit, const char *folder) {
     text t;
     LS_TRY(begin_text_buffer(&t));
@@ -211,6 +231,7 @@ static ls_status write_best(const ls_rows *rows, const ls_fit *fit, const char *
     return end_text_buffer(&t, folder, "best_mfu.inc");
 }
 
+/* Writes the three files into `folder`, which it creates. */
 static ls_status write_files(const ls_rows *rows, const ls_fit *fit, const char *folder) {
     LS_TRY(ls_dir_make(folder));
     LS_TRY(write_constants(fit, folder));
@@ -218,7 +239,8 @@ static ls_status write_files(const ls_rows *rows, const ls_fit *fit, const char 
     return write_best(rows, fit, folder);
 }
 
-/* Measures how much the error of groups left out grows if one constant stays at its usual value, for each constant. */
+/* Sets without[j], for each constant, to the error on groups left out if constant j keeps its usual value instead of
+ * being fitted. */
 static ls_status weigh(const ls_rows *rows, double *without) {
     for (int j = 0; j < LS_FITTED_COUNT; j++) {
         ls_fit fit;

@@ -1,5 +1,5 @@
-/* recovery.c: `lockstep plan --recovery RUN --mtbf HOURS`: how much of its time a run on one machine gets anywhere,
- * with failures that often, by what its own steps, saves and recoveries took. */
+/* recovery.c: `lockstep plan --recovery RUN --mtbf HOURS`: predicts the goodput of a run on one machine, the share of
+ * its time that makes progress, with failures that often, from the time of its own steps, saves and recoveries. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +10,11 @@
 #include "observe/run_read.h"
 #include "plan/course.h"
 
-/* What `make bench-recovery` holds a run on one machine to; a run does not know when its workers died. */
+/* Seconds from a worker's death to its detection: the bound that `make bench-recovery` checks, because a run does not
+ * record when its workers died. */
 static const double seen_seconds = 0.01;
 
+/* Returns whether this start of workers replaced lost ones in a run that went on. */
 static bool is_recovery(const ls_run_log_start *start) { return start->restart > 0 && start->recovery_ms > 0; }
 
 /* Returns the first step of the new workers. */
@@ -27,13 +29,15 @@ static bool is_disturbed(const ls_run_log *run, long long step) {
     return false;
 }
 
+/* Returns the recorded time of a step in milliseconds; NaN if there is none. */
 static double step_ms(const ls_run_log *run, long long step) {
     for (size_t i = 0; i < run->step_count; i++)
         if (run->steps[i].step == step) return run->steps[i].ms;
     return (double)NAN;
 }
 
-/* Finds the median time of undisturbed steps, without the first of all, which touches memory for the first time. */
+/* Sets *ms to the median time of undisturbed steps, without the first of all, which touches memory for the first time;
+ * NaN without any. */
 static ls_status median_step(const ls_run_log *run, double *ms) {
     double *x = malloc((run->step_count + 1) * sizeof *x);
     size_t n = 0;
@@ -45,6 +49,7 @@ static ls_status median_step(const ls_run_log *run, double *ms) {
     return LS_OK;
 }
 
+/* Returns the time of saves relative to that of steps. */
 static double save_share(const ls_run_log *run) {
     double saves = 0, steps = 0;
     for (size_t i = 0; i < run->save_count; i++)
@@ -54,6 +59,8 @@ static double save_share(const ls_run_log *run) {
     return steps > 0 ? saves / steps : 0;
 }
 
+/* Computes the means over all recoveries of the run, and their number. LS_ERR_INPUT if it had none, or too few other
+ * steps. */
 static ls_status measure_recoveries(const ls_run_log *run, const char *path, ls_mending *out, int *count) {
     double usual = 0, restart = 0, slower = 0;
     int again = 0;

@@ -1,5 +1,5 @@
-/* report.c: the answer for people: the best layout, what it costs by kind, what others trade, what does not fit.
- */
+/* report.c: prints the answer of `lockstep plan` as text: the best layout, its time and memory by kind, other layouts,
+ * and what does not fit. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 
 enum { BAR_MAX = 40, RUNNERS = 5, MISFITS = 3, CHANGES = 3, LOSSES = 4, TEXT_MAX = 256 };
 
-/* Prints a part of a whole with its share as a bar; nothing for 0. */
+/* Prints a part of a whole with its share as a bar; nothing for a value ≤ 0. */
 static void print_part(const char *label, double value, double share) {
     int full = (int)(share * BAR_MAX + .5);
     if (value <= 0) return;
@@ -22,12 +22,14 @@ static void print_part(const char *label, double value, double share) {
     putchar('\n');
 }
 
-/* "+1.6", "−0.3": a share in percent. */
-static const double LS_SLOW_LINK = 25e9 / 8; /* bytes/s */
+/* Bytes per second up to which a link between nodes counts as slow Ethernet. */
+static const double LS_SLOW_LINK = 25e9 / 8;
 
+/* Return sign and absolute value, to print "+1.6" and "−0.3" with a minus sign of full width. */
 static const char *sign(double value) { return value < 0 ? "−" : "+"; }
 static double size(double value) { return value < 0 ? -value : value; }
 
+/* Writes a layout in its brief form; returns `text`. */
 static const char *format_layout(const ls_plan_choice *c, char text[TEXT_MAX]) {
     ls_knobs_text(&c->layout, LS_WORDS_BRIEF, NULL, NULL, text, TEXT_MAX);
     return text;
@@ -35,6 +37,7 @@ static const char *format_layout(const ls_plan_choice *c, char text[TEXT_MAX]) {
 
 /* ---- what was asked ---------------------------------------------------------------------------------------------- */
 
+/* Prints the chips of a site and their links. */
 static void print_site(const ls_site *site) {
     printf("%d × %s", site->chips, site->chip.name);
     if (site->chips > site->node)
@@ -43,7 +46,8 @@ static void print_site(const ls_site *site) {
         printf(" in one node (%s)", site->inside.name);
 }
 
-/* If slow Ethernet is assumed for each chip, says how to write a shared one, because the answer depends on it. */
+/* If a slow Ethernet link is assumed for each chip, prints how to write one that the chips of a node share, because the
+ * answer depends on it. */
 static void print_adapters(const ls_site *site) {
     const ls_link *link = &site->between;
     if (site->chips <= site->node || site->node == 1 || link->shared_by > 0 || link->bandwidth > LS_SLOW_LINK) return;
@@ -51,6 +55,7 @@ static void print_adapters(const ls_site *site) {
            link->name, site->node, link->name);
 }
 
+/* Prints what was asked: model, cluster, step, and how many layouts were tried. */
 static void print_question(const ls_plan_answer *a) {
     const ls_plan_task *task = &a->question->task;
     const ls_cluster *cluster = &task->cluster;
@@ -77,6 +82,8 @@ static void print_question(const ls_plan_answer *a) {
 
 /* ---- the best ---------------------------------------------------------------------------------------------------- */
 
+/* Prints days, GPU-hours and price of the whole training (--tokens); nothing if its length was not given. rate: tokens
+ * per second. */
 static void print_cost(const ls_plan_answer *a, double rate, int chips) {
     const ls_plan_question *q = a->question;
     if (!(q->tokens > 0)) return;
@@ -86,7 +93,8 @@ static void print_cost(const ls_plan_answer *a, double rate, int chips) {
     printf("\n");
 }
 
-/* With failures, and what to do about them. */
+/* Prints the course of the whole training with failures (--mtbf): checkpoint interval, goodput, days; nothing without
+ * --mtbf. */
 static void print_course(const ls_plan_answer *a, int chips) {
     ls_course c = ls_plan_course_of(a->question, &a->task, a->best);
     double price = a->question->price, hours = c.seconds / 3600 * chips;
@@ -105,6 +113,7 @@ static void print_course(const ls_plan_answer *a, int chips) {
                LS_WHOLE(c.work_seconds / 3600 * chips * price), price);
 }
 
+/* Prints the time of a step by kind. */
 static void print_kinds(const ls_prediction *p) {
     ls_time_unit unit = ls_time_unit_for(p->seconds);
     printf("\n%-22s %10s %8s\n", "time of a step", unit.name, "");
@@ -113,6 +122,7 @@ static void print_kinds(const ls_prediction *p) {
     printf("  %-20s %10s\n", "sum", ls_number_plain(p->seconds / unit.seconds).text);
 }
 
+/* Prints the time of a step by kind, and how much of the traffic between replicas is overlapped. */
 static void print_times(const ls_prediction *p) {
     print_kinds(p);
     if (p->link_dp > 0)
@@ -120,7 +130,7 @@ static void print_times(const ls_prediction *p) {
                LS_TIME(p->link_dp), LS_TIME(p->hidden_dp));
 }
 
-/* Prints the host memory of offloaded optimizer state, per chip. */
+/* Prints the host memory of offloaded optimizer state, per chip; nothing without --offload. */
 static void print_host(const ls_plan_answer *a) {
     const ls_knobs *l = &a->best->layout;
     double shards = l->zero >= 1 ? l->zero == 3 && l->shard_group > 0 ? l->shard_group : l->dp * l->context : 1;
@@ -128,6 +138,7 @@ static void print_host(const ls_plan_answer *a) {
     if (l->offload) printf("  %-20s %10.4g GiB for each chip, on the host\n", "optimizer", bytes / GIB);
 }
 
+/* Prints the memory of the most loaded chip by kind. */
 static void print_memory(const ls_prediction *p, int stages) {
     printf("\n%-22s %10s %8s\n", "memory per chip", "GiB", "");
     for (int k = 0; k < LS_MEMORY_KINDS; k++)
@@ -137,7 +148,7 @@ static void print_memory(const ls_prediction *p, int stages) {
     printf("\n");
 }
 
-/* Devices of a size: "8 of your 16 A100-80GB-SXM", "the 32 H100-80GB-SXM without the other site". */
+/* Prints the devices of a size: "8 of your 16 A100-80GB-SXM", "the 32 H100-80GB-SXM of site 1 alone", "both sites". */
 static void print_devices(const ls_plan_answer *a, const ls_plan_size *use) {
     const ls_cluster *cluster = &a->question->task.cluster;
     if (cluster->sites == 1) {
@@ -154,7 +165,7 @@ static void print_devices(const ls_plan_answer *a, const ls_plan_size *use) {
         printf("%d of the %d %s of site %d alone", use->chips[i], site->chips, site->chip.name, i + 1);
 }
 
-/* Prints, first of all, whether to use all devices. */
+/* Prints whether fewer devices are faster, or nearly as fast; nothing if all should be used. */
 static void print_use(const ls_plan_answer *a) {
     const ls_plan_use *use = &a->use;
     bool fewer = ls_plan_use_is_fewer(use), nearly = ls_plan_use_has_nearly(use);
@@ -174,7 +185,7 @@ static void print_use(const ls_plan_answer *a) {
            LS_WHOLE(use->fastest.tokens_per_second), 100 * less);
 }
 
-/* Prints what each of two unlike sites does. */
+/* Prints how the work is divided between two sites with different chips; nothing if they are alike. */
 static void print_uneven(const ls_plan_answer *a) {
     const ls_cluster *cluster = &a->task.cluster;
     int replicas[2], micros[2], first[LS_CHUNKS_MAX + 1];
@@ -193,6 +204,8 @@ static void print_uneven(const ls_plan_answer *a) {
            cluster->site[0].chip.name, a->task.shape.L - (size_t)layers, cluster->site[1].chip.name);
 }
 
+/* Prints whether stages or replicas are divided between two sites, what crosses the link, and the time of the other
+ * choice. */
 static void print_cut(const ls_plan_answer *a) {
     const char *how = a->best->layout.stages_across ? "the pipeline stages are divided between the sites"
                                                     : "the replicas are divided between the sites";
@@ -205,7 +218,7 @@ static void print_cut(const ls_plan_answer *a) {
     print_uneven(a);
 }
 
-/* Warns if no published run has reached such an MFU. */
+/* Warns if no published run on this chip has reached such an MFU, or none is known. */
 static void print_doubt(const ls_plan_answer *a) {
     const ls_chip *chip = &a->task.cluster.site[0].chip;
     const char *type = ls_plan_type_name(a->best->layout.type);
@@ -218,6 +231,7 @@ static void print_doubt(const ls_plan_answer *a) {
                type, 100 * best);
 }
 
+/* Prints the best layout with its speed, cost, failures and division between sites. */
 static void print_best(const ls_plan_answer *a) {
     const ls_plan_task *task = &a->task;
     const ls_prediction *p = &a->best->prediction;
@@ -264,7 +278,8 @@ static void print_sensitivity(const ls_plan_answer *a) {
         printf("nothing fits\n");
 }
 
-/* Prints conventions of the framework's memory on which the answer depends. */
+/* Prints conventions of the training framework on which the memory depends, and the best layout if each were
+ * different. */
 static void print_habits(const ls_plan_answer *a) {
     char text[TEXT_MAX];
     double now = a->best ? a->best->prediction.seconds : 0;
@@ -283,6 +298,8 @@ static void print_habits(const ls_plan_answer *a) {
     if (a->habits > 0) printf("         (--stack list says what %s keeps)\n", a->task.stack.name);
 }
 
+/* Prints the robust layout, which is slower but loses less if the bandwidth is half; if there is none, says so only if
+ * the user asked. */
 static void print_robust(const ls_plan_answer *a, bool is_asked) {
     const ls_plan_sensitivity *s = &a->sensitivity;
     const ls_prediction *p = &a->best->prediction;
@@ -308,6 +325,7 @@ static void print_robust(const ls_plan_answer *a, bool is_asked) {
 
 /* ---- others ------------------------------------------------------------------------------------------------------ */
 
+/* Prints a layout with its time and memory, without a newline. */
 static void print_choice_row(const ls_plan_choice *c, ls_time_unit unit) {
     char text[TEXT_MAX];
     int wide = 0;
@@ -317,6 +335,7 @@ static void print_choice_row(const ls_plan_choice *c, ls_time_unit unit) {
            ls_number_plain(c->prediction.seconds / unit.seconds).text, c->prediction.memory_bytes / GIB);
 }
 
+/* Prints the next best layouts; nothing if only one fits. */
 static void print_runners(const ls_plan_answer *a) {
     const ls_prediction *best = &a->best->prediction;
     if (a->found.fitting < 2) return;
@@ -331,7 +350,7 @@ static void print_runners(const ls_plan_answer *a) {
     }
 }
 
-/* Prints the nearest layouts that do not fit; beside one that fits, only those that would be faster. */
+/* Prints the nearest layouts that do not fit; if another one fits, only those that would be faster. */
 static void print_misfits(const ls_plan_answer *a) {
     double limit = a->best ? a->best->prediction.seconds : 0;
     int shown = 0;
@@ -349,6 +368,7 @@ static void print_misfits(const ls_plan_answer *a) {
     if (a->found.missing > 0 && shown == 0) printf("\nno layout that needs more memory would be faster\n");
 }
 
+/* Prints what would fit if no layout does: other options, offloading, more chips, other chips. */
 static void print_remedy(const ls_plan_answer *a) {
     const ls_plan_remedy *r = &a->remedy;
     char text[TEXT_MAX];
@@ -375,13 +395,14 @@ static void print_remedy(const ls_plan_answer *a) {
 
 /* ---- why: how it comes to fit, what stops it, what to change, how it scales -------------------------------------- */
 
+/* Prints the memory needed as each technique is added, until the layout fits. */
 static void print_ladder(const ls_plan_answer *a) {
     printf("\nmemory needed, technique by technique (%.1f GiB available)\n", a->best->prediction.capacity_bytes / GIB);
     for (int i = 0; i < a->rungs; i++)
         printf("  %10.1f GiB  %s%s\n", a->rung[i].bytes / GIB, i > 0 ? "+ " : "", a->rung[i].what);
 }
 
-/* Prints the losses, the largest first. */
+/* Prints where the time above the lower bound goes, the largest losses first. */
 static void print_losses(const ls_plan_answer *a) {
     double step = a->best->prediction.seconds;
     bool shown[LS_TIME_KINDS] = {false};
@@ -422,6 +443,7 @@ static void print_bottleneck(const ls_plan_answer *a) {
         printf("  no single change reduces it\n");
 }
 
+/* Prints the changes of layout, batch or hardware that would save most time. */
 static void print_changes(const ls_plan_answer *a) {
     int shown = 0;
     for (int i = 0; i < a->changes && shown < CHANGES; i++) {
@@ -432,12 +454,14 @@ static void print_changes(const ls_plan_answer *a) {
     if (shown == 0) printf("\nno single change would help\n");
 }
 
+/* Returns the point with this number of chips, or NULL. */
 static const ls_plan_point *point_of(const ls_plan_point *list, int count, int chips) {
     for (int i = 0; i < count; i++)
         if (list[i].chips == chips) return &list[i];
     return NULL;
 }
 
+/* Prints a rate relative to the ideal one; "-" if nothing fits (rate 0). */
 static void print_share(double rate, double ideal) {
     if (rate > 0)
         printf(" %7.1f %%", 100 * rate / ideal);
@@ -445,6 +469,7 @@ static void print_share(double rate, double ideal) {
         printf(" %9s", "-");
 }
 
+/* Prints speed on more chips, with a batch that grows (weak scaling) and with the same batch (strong scaling). */
 static void print_scaling(const ls_plan_answer *a) {
     char text[TEXT_MAX];
     if (a->weak_points < 2) return;
@@ -487,6 +512,7 @@ void ls_plan_report(const ls_plan_answer *a, bool is_robust) {
 
 /* ---- this program on a machine that lockstep probe measured: memory as train --dry-run has it -------------------- */
 
+/* Prints time and memory of a native plan by kind. */
 static void print_parts(const ls_prediction *p) {
     (p->hidden_dp > 0 ? print_times : print_kinds)(p);
     printf("\n%-22s %10s\n", "memory per worker", "MiB");
@@ -495,6 +521,7 @@ static void print_parts(const ls_prediction *p) {
     printf("  %-20s %10s\n", "sum", ls_number_plain(p->memory_bytes / MIB).text);
 }
 
+/* Prints how many layouts do not fit, and the closest one; nothing if all fit. */
 static void print_native_misfit(const ls_plan *plan) {
     const ls_native_choice *c = &plan->found.lacks;
     char text[TEXT_MAX];
@@ -504,6 +531,7 @@ static void print_native_misfit(const ls_plan *plan) {
            (c->prediction.memory_bytes - c->prediction.capacity_bytes) / MIB);
 }
 
+/* Prints the next best layouts of a native plan. */
 static void print_others(const ls_plan *plan) {
     const ls_prediction *best = &plan->found.fits[0].prediction;
     char text[TEXT_MAX];

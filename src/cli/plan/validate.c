@@ -1,5 +1,4 @@
-/* validate.c: `lockstep plan --validate FILE`: predictions beside the measured runs of a file, for people and programs.
- */
+/* validate.c: `lockstep plan --validate FILE`: prints predictions beside the measured runs of a file. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,8 +8,10 @@
 
 #define GIB (1024.0 * 1024.0 * 1024.0)
 
+/* Returns whether the row measured memory (bytes) and not the time of a step (seconds). */
 static bool is_memory(const ls_validate_row *r) { return r->row->metric == LS_ROW_MEMORY; }
 
+/* Writes the row's layout, cut to the room. */
 static void layout_text(const ls_validate_row *r, char *out, size_t room) {
     const ls_knobs *l = &r->layout;
     int n = snprintf(out, room, "dp %d × tp %d × pp %d", l->dp, l->tp, l->pp);
@@ -21,6 +22,7 @@ static void layout_text(const ls_validate_row *r, char *out, size_t room) {
         snprintf(out + n, room - (size_t)n, ", micro %zu, %s", l->micro, ls_recompute_name(l->recompute));
 }
 
+/* Prints prediction, measurement and error of each row that can be modelled. */
 static void print_rows(const ls_validation *v) {
     printf("%-34s %12s %12s %8s  %s\n", "row", "predicted", "measured", "error", "layout");
     for (size_t i = 0; i < v->rows; i++) {
@@ -39,6 +41,7 @@ static void print_rows(const ls_validation *v) {
     }
 }
 
+/* Prints the rows that cannot be modelled, with the reason; nothing if there are none. */
 static void print_left_out(const ls_validation *v) {
     if (v->modelled == v->rows) return;
     printf("\n%zu rows cannot be modelled:\n", v->rows - v->modelled);
@@ -48,6 +51,7 @@ static void print_left_out(const ls_validation *v) {
 
 /* ---- sources ----------------------------------------------------------------------------------------------------- */
 
+/* Prints the number of rows, their mean absolute error and bias; dashes without rows. */
 static void print_score(const ls_validate_score *s) {
     if (s->rows)
         printf("%6zu %6.1f %% %+6.1f %%", s->rows, 100 * s->mae, 100 * s->bias);
@@ -55,6 +59,7 @@ static void print_score(const ls_validate_score *s) {
         printf("%6s %8s %8s", "-", "-", "-");
 }
 
+/* Prints the errors by source, beside those of a constant MFU; with --calibrate only over rows that were held out. */
 static void print_lines(const ls_validation *v) {
     printf("\n%-66s %24s %10s %24s %18s\n", v->calibrated ? "source (held-out rows)" : "source",
            "time: rows, mae, bias", "const. MFU", "memory: rows, mae, bias", "regret: mean, worst");
@@ -75,6 +80,8 @@ static void print_lines(const ls_validation *v) {
     }
 }
 
+/* Prints how much slower the layout that the planner would choose is than the best one, for each task with several
+ * measured layouts. */
 static void print_regrets(const ls_validation *v) {
     if (v->regrets == 0) return;
     printf("\nregret: measured time of the layout predicted to be fastest, relative to the best measured\n");
@@ -91,6 +98,7 @@ static void print_regrets(const ls_validation *v) {
     }
 }
 
+/* Prints the efficiency factor of each cluster, and the MFU of the baseline. */
 static void print_clusters(const ls_validation *v) {
     printf("\nOne efficiency per cluster (a source and a chip). Baseline: a constant MFU for all its rows, the mean "
            "over %s.\n",
@@ -106,6 +114,7 @@ static void print_clusters(const ls_validation *v) {
     }
 }
 
+/* Prints " name=1.2%", or " name=-" without rows. */
 static void print_figure(const char *name, size_t rows, double share) {
     if (rows)
         printf(" %s=%.1f%%", name, 100 * share);
@@ -113,6 +122,7 @@ static void print_figure(const char *name, size_t rows, double share) {
         printf(" %s=-", name);
 }
 
+/* Prints the last line, a summary over all rows for scripts. */
 static void print_summary_line(const ls_validation *v) {
     const ls_validate_line *all = &v->line[v->lines - 1];
     printf("\nvalidate: rows=%zu modelled=%zu", v->rows, v->modelled);
@@ -125,6 +135,7 @@ static void print_summary_line(const ls_validation *v) {
 
 /* ---- JSON: times in seconds, memory in bytes, errors as shares of what was measured ------------------------------ */
 
+/* Returns a new object for a layout. */
 static json_t *layout_json(const ls_knobs *l) {
     return json_pack("{s:i, s:i, s:i, s:i, s:i, s:I, s:i, s:s, s:b, s:s}", "dp", l->dp, "tp", l->tp, "pp", l->pp,
                      "virtual_stages", l->virtual_stages, "context", l->context, "micro", (json_int_t)l->micro, "zero",
@@ -132,6 +143,7 @@ static json_t *layout_json(const ls_knobs *l) {
                      "precision", ls_plan_type_name(l->type));
 }
 
+/* Returns a new object for a row; one that cannot be modelled has the reason instead of figures. */
 static json_t *make_validation_row_json(const ls_validation *v, const ls_validate_row *r) {
     const ls_row *row = r->row;
     if (!r->modelled)
@@ -147,10 +159,12 @@ static json_t *make_validation_row_json(const ls_validation *v, const ls_validat
     return json;
 }
 
+/* Returns a new object for a score. */
 static json_t *score_json(const ls_validate_score *s) {
     return json_pack("{s:I, s:f, s:f}", "rows", (json_int_t)s->rows, "mae", s->mae, "bias", s->bias);
 }
 
+/* Returns a new object for the errors of a source or a part of one. */
 static json_t *line_json(const ls_validate_line *line) {
     return json_pack("{s:s, s:b, s:o, s:o, s:o, s:{s:I, s:f, s:f}}", "name", line->name, "part", line->is_part, "time",
                      score_json(&line->time), "constant_mfu", score_json(&line->baseline), "memory",
@@ -158,6 +172,7 @@ static json_t *line_json(const ls_validate_line *line) {
                      "worst", line->worst_regret);
 }
 
+/* Returns a new object for the regret of a task. */
 static json_t *regret_json(const ls_validation *v, const ls_validate_regret *g) {
     return json_pack("{s:s, s:s, s:i, s:I, s:s, s:s, s:f}", "source", v->source[g->source], "model",
                      g->best->row->model, "chips", ls_cluster_chips(&g->best->row->task.cluster), "layouts",
@@ -165,12 +180,14 @@ static json_t *regret_json(const ls_validation *v, const ls_validate_regret *g) 
                      g->regret);
 }
 
+/* Returns a new object for a cluster. */
 static json_t *cluster_json(const ls_validation *v, const ls_validate_cluster *c) {
     return json_pack("{s:s, s:s, s:I, s:I, s:f, s:f}", "source", v->source[c->source], "chip", c->chip, "rows",
                      (json_int_t)c->rows, "fitted", (json_int_t)c->fitted, "factor", c->factor, "baseline_efficiency",
                      c->baseline_efficiency);
 }
 
+/* Prints all results as JSON. */
 static ls_status print_validation_json(const ls_validation *v) {
     json_t *rows = json_array(), *lines = json_array(), *regrets = json_array(), *clusters = json_array();
     for (size_t i = 0; i < v->rows; i++) json_array_append_new(rows, make_validation_row_json(v, &v->row[i]));

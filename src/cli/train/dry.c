@@ -1,4 +1,5 @@
-/* dry.c: `lockstep train --dry-run`: what a dry run found out, for people and as one JSON object. */
+/* dry.c: `lockstep train --dry-run`: prints the memory, traffic and schedule that a run would have, as text or as one
+ * JSON object. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,11 +12,13 @@ enum { TEXT_MAX = 512 };
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
+/* Returns whether two workers need the same memory of every kind. */
 static bool is_alike(const ls_dry_worker *a, const ls_dry_worker *b) {
     return a->arena == b->arena && a->outside == b->outside && memcmp(a->kind, b->kind, sizeof a->kind) == 0;
 }
 
-/* Prints the workers equal to worker r, as "0-3,8"; "" if an earlier worker is equal, so its row has them. */
+/* Writes the workers that need the same memory as worker r, as "0-3,8"; "" if an earlier worker is equal, so its row
+ * names r. */
 static void name_alike(const ls_dry_run *dry, int r, char text[TEXT_MAX]) {
     size_t used = 0;
     text[0] = '\0';
@@ -34,12 +37,14 @@ static void name_alike(const ls_dry_run *dry, int r, char text[TEXT_MAX]) {
     }
 }
 
+/* Returns whether any worker has memory of kind k. */
 static bool has_kind(const ls_dry_run *dry, int k) {
     for (int r = 0; r < dry->workers; r++)
         if (dry->worker[r].kind[k] > 0) return true;
     return false;
 }
 
+/* Returns the width of the column of kind k. */
 static int kind_width(int k) {
     int length = (int)strlen(ls_dry_kind_names[k]);
     return length < 13 ? 13 : length;
@@ -56,6 +61,7 @@ static void print_memory_row(const ls_dry_run *dry, const char *name, const ls_d
     printf(" %13s\n", ls_cli_bytes(worker->outside).text);
 }
 
+/* Prints a row for each distinct worker, and memory in addition to it: snapshots, journal, copies. */
 static void print_memory(const ls_dry_run *dry) {
     char name[TEXT_MAX];
     printf("%-12s %15s", "worker", "tensors");
@@ -83,6 +89,7 @@ static void print_memory(const ls_dry_run *dry) {
                ls_cli_bytes(dry->outside).text);
 }
 
+/* Prints calls and bytes of a step by axis of the mesh and kind; nothing for one worker. */
 static void print_traffic(const ls_dry_run *dry) {
     if (dry->workers == 1) return;
     printf("\n%-8s %-15s %12s %17s %12s %17s\n", "per step", "kind", "calls", "bytes", "", "max per worker");
@@ -99,6 +106,7 @@ static void print_traffic(const ls_dry_run *dry) {
         }
 }
 
+/* Prints the row of stage s: its slots (memory for micro-batches), bubble and blocks. */
 static void print_stage(const ls_dry_run *dry, int s) {
     const ls_layout *layout = &dry->layout;
     char blocks[TEXT_MAX];
@@ -116,6 +124,7 @@ static void print_stage(const ls_dry_run *dry, int s) {
     printf("%-8d %6d %8.1f %%  %s\n", s, slots, 100 * ls_simulation_bubble(&dry->simulation, s), blocks);
 }
 
+/* Prints the schedule, the micro-batches of a replica and, with a pipeline, a row for each stage. */
 static void print_schedule(const ls_dry_run *dry) {
     const ls_layout *layout = &dry->layout;
     int least = dry->micros[0], most = dry->micros[0];
@@ -156,6 +165,7 @@ static void print_types(const ls_settings *s) {
         printf("%-22s %-5s  %s\n", types.row[i].what, types.row[i].type, types.row[i].why);
 }
 
+/* Prints all of it as text. */
 static void print_dry_run(const ls_dry_run *dry) {
     const ls_settings *s = dry->settings;
     char text[TEXT_MAX], lr[LS_SETTINGS_LR_TEXT_MAX];
@@ -173,9 +183,10 @@ static void print_dry_run(const ls_dry_run *dry) {
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
+/* Returns a new number. */
 static json_t *json_bytes(uint64_t bytes) { return json_integer((json_int_t)bytes); }
 
-/* Makes {"dp": {"all-reduce": {"calls": …, "bytes": …}}}, without entries that are 0. */
+/* Returns a new object {"dp": {"all-reduce": {"calls": …, "bytes": …}}}, without entries that are 0. */
 static json_t *json_traffic(const ls_step_traffic *traffic) {
     json_t *axes = json_object();
     for (int a = 0; a < LS_TRAFFIC_AXES; a++) {
@@ -192,6 +203,7 @@ static json_t *json_traffic(const ls_step_traffic *traffic) {
     return axes;
 }
 
+/* Returns a new object with the memory and traffic of a worker. */
 static json_t *json_worker(const ls_dry_worker *worker, int rank) {
     json_t *kinds = json_object();
     for (int k = 0; k < LS_DRY_KINDS; k++)
@@ -203,6 +215,7 @@ static json_t *json_worker(const ls_dry_worker *worker, int rank) {
                      "traffic", json_traffic(&worker->traffic));
 }
 
+/* Returns a new object with the chunks and the bubble of stage s. */
 static json_t *json_stage(const ls_dry_run *dry, int s) {
     const ls_layout *layout = &dry->layout;
     json_t *chunks = json_array();
@@ -217,6 +230,7 @@ static json_t *json_stage(const ls_dry_run *dry, int s) {
                      ls_simulation_bubble(&dry->simulation, s));
 }
 
+/* Returns a new object with the schedule of all stages. */
 static json_t *json_schedule(const ls_dry_run *dry) {
     json_t *micros = json_array(), *stages = json_array();
     for (int d = 0; d < dry->layout.dp; d++) json_array_append_new(micros, json_integer(dry->micros[d]));
@@ -225,6 +239,7 @@ static json_t *json_schedule(const ls_dry_run *dry) {
                      micros, "row", dry->row, "stages", stages, "bubble", ls_dry_bubble(dry));
 }
 
+/* Returns a new object with the element type of each kind of number. */
 static json_t *json_types(const ls_settings *s) {
     ls_dry_types types = ls_dry_types_of(&s->policy);
     json_t *rows = json_array();
@@ -234,6 +249,7 @@ static json_t *json_types(const ls_settings *s) {
     return json_pack("{s:s, s:s, s:o}", "precision", types.precision, "matrix_unit", types.unit, "kept", rows);
 }
 
+/* Prints all of it as JSON. */
 static ls_status print_dry_run_json(const ls_dry_run *dry) {
     json_t *workers = json_array();
     for (int r = 0; r < dry->workers; r++) json_array_append_new(workers, json_worker(&dry->worker[r], r));

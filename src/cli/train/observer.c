@@ -12,11 +12,11 @@
 #include "base/log.h"
 #include "comm/launch/launcher.h"
 
-/* A writer without CPU time for so long is stopped or stuck; the second is the longest wait in any case. */
+/* Seconds without CPU time after which the writer counts as stopped or stuck, and the longest wait in any case. */
 static const double IDLE_S = 5, MOST_S = 300;
 
-/* Forks the process. The pipe is its standard input. The kernel kills it with this process, because a stopped one would
- * never see the end of the pipe. Settings of the run in the environment are removed. */
+/* Forks the process, with the pipe's read end `input` as its standard input; returns its pid, −1 if it cannot fork. The
+ * kernel kills it with this process, because a stopped one would never see the end of the pipe. */
 static pid_t start_writer(const char *run, const char *folder, int input) {
     char program[] = "/proc/self/exe", command[] = "lockstep", metrics[] = "metrics", flag[] = "--tensorboard",
          follow[] = "--follow", runs[] = "--run";

@@ -12,12 +12,14 @@
 
 typedef struct ls_observer {
     pid_t pid; /* 0: there is none */
-    int pipe;
+    int pipe;  /* write end of the pipe whose closing ends the process */
 } ls_observer;
 
-/* Starts it if --tensorboard was given, before the first process of the run forks. A failure is only a warning. */
+/* Starts it if --tensorboard was given, before the first process of the run forks; else sets pid to 0. A failure is
+ * only a warning. */
 void ls_observer_start(const ls_options *options, const char *run, ls_observer *out);
-/* Waits, after the run has ended, until the last events are written. A process that hangs is killed, with a warning. */
+/* Closes the pipe, after the run has ended, and waits until the last events are written. A process that hangs is
+ * killed, with a warning. */
 void ls_observer_end(ls_observer *observer);
 
 #endif

@@ -45,6 +45,7 @@ void ls_train_print_plan(const ls_plan *plan) {
     fflush(out); /* before workers are forked, which would inherit the buffer and print it again */
 }
 
+/* Prints model, data and batch of a language model. */
 static void print_tokens(const ls_trainer *trainer) {
     const ls_settings *set = &trainer->settings;
     printf("model     %s: %.1f M parameters, vocabulary %zu, %zu layers of width %zu\n", set->shape.name,
@@ -59,6 +60,7 @@ static void print_tokens(const ls_trainer *trainer) {
         printf("warning   %s\n", text);
 }
 
+/* Prints model, data and batch of an image model. */
 static void print_images(const ls_trainer *trainer) {
     const ls_settings *set = &trainer->settings;
     const ls_images_about *about = ls_images_get_about(trainer->input.data.images);
@@ -70,6 +72,7 @@ static void print_images(const ls_trainer *trainer) {
     printf("batch     %zu images, micro-batch %zu, %d gradient groups\n", set->B, trainer->layout.micro, set->groups);
 }
 
+/* Prints how many gradient groups each replica got, beside its speed relative to the fastest. */
 static void print_shares(const ls_layout *layout, const double *speeds) {
     double best = 0;
     for (int d = 0; d < layout->dp; d++) best = speeds[d] > best ? speeds[d] : best;
@@ -80,6 +83,7 @@ static void print_shares(const ls_layout *layout, const double *speeds) {
     fflush(stdout);
 }
 
+/* Prints what the GPU of this worker holds beside the tensors; nothing if that is not known. */
 static void print_usage(ls_device *device) {
     ls_device_usage u;
     if (ls_device_get_usage(device, &u) != LS_OK) return;
@@ -89,7 +93,7 @@ static void print_usage(ls_device *device) {
            (double)u.lists / 0x1p20, (double)u.pinned / 0x1p20);
 }
 
-/* Returns from where the state of a lost worker is restored. */
+/* Returns from where the state of a lost worker is restored, as the end of a sentence. */
 static const char *recovery_text(const ls_trainer *t) {
     if (t->device->is_host) return "its state survives in shared memory, so at most one step is repeated";
     if (!ls_device_rescues(t->device)) return "training resumes from the newest checkpoint";
@@ -99,6 +103,7 @@ static const char *recovery_text(const ls_trainer *t) {
     return "its GPU memory is lost with it, so training resumes from the newest checkpoint";
 }
 
+/* Prints whether lost workers are replaced, and the copies of state that allow it. */
 static void print_recovery(const ls_run *run) {
     int64_t restarts = run->options.restarts;
     if (run->attempts && restarts > 0)
@@ -152,6 +157,7 @@ void ls_train_print_header(const ls_run *run) {
     if (run->request.speeds) print_shares(&run->layout, run->speeds);
 }
 
+/* Prints the command that evaluates the run. program, run: quoted for a shell. */
 static void print_eval(const ls_options *o, const char *heading, const char *program, const char *run) {
     char word[WORD_MAX];
     const char *data = o->val_data ? o->val_data : o->data; /* a part of --data was held out; images need no file */
@@ -163,6 +169,7 @@ static void print_eval(const ls_options *o, const char *heading, const char *pro
     putchar('\n');
 }
 
+/* Prints the commands to run next: generate (for text models), eval, doctor. */
 static void print_next(const ls_run *r, bool is_images) {
     char program[WORD_MAX], run[WORD_MAX];
     ls_shell_program(program, sizeof program);
@@ -212,7 +219,7 @@ ls_status ls_train_stopped(const ls_run *r, ls_status status) {
                    ls_shell_word(r->out, run, sizeof run));
 }
 
-/* Gathers the bytes of memory of each worker on all workers (collective). */
+/* Gathers the bytes of memory for tensors of each worker on all workers (collective). bytes[r]: of rank r. */
 static ls_status gather_arenas(const ls_trainer *trainer, uint64_t bytes[LS_WORKERS_MAX]) {
     size_t each[LS_WORKERS_MAX];
     bytes[trainer->rank] = ls_partition_arena(trainer->partition)->peak;
@@ -221,11 +228,13 @@ static ls_status gather_arenas(const ls_trainer *trainer, uint64_t bytes[LS_WORK
     return ls_comm_all_gather(ls_world_comm(trainer->world), &bytes[trainer->rank], bytes, each);
 }
 
+/* Returns a worker's bytes as a new number. A callback of ls_cli_json_list(). */
 static json_t *arena_json(const void *bytes, int rank) {
     return json_integer((json_int_t)((const uint64_t *)bytes)[rank]);
 }
 
-/* Gathers what each GPU holds beside the arena on all workers (collective). */
+/* Gathers what each worker's GPU holds beside the tensors on all workers (collective); does nothing if that is not
+ * known. */
 static ls_status gather_usage(const ls_trainer *trainer, ls_device_usage all[LS_WORKERS_MAX]) {
     ls_device_usage mine;
     size_t each[LS_WORKERS_MAX];
@@ -237,6 +246,7 @@ static ls_status gather_usage(const ls_trainer *trainer, ls_device_usage all[LS_
     return ls_comm_all_gather(ls_world_comm(trainer->world), &mine, all, each);
 }
 
+/* Returns a worker's GPU memory as a new object. A callback of ls_cli_json_list(). */
 static json_t *usage_json(const void *all, int rank) {
     const ls_device_usage *u = (const ls_device_usage *)all + rank;
     return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "memory_bytes", (json_int_t)u->total,
@@ -261,7 +271,7 @@ static double datasheet_flops_s(const ls_trainer *trainer, const ls_device_usage
     return gpus * ls_chip_datasheet_flops(name, ls_policy_is_16(&trainer->settings.policy));
 }
 
-/* Adds the MFU over all steps: of the measured peak, and of the data sheet's. */
+/* Adds the MFU over all steps: of the measured peak, and of the data sheet's, as far as these are known. */
 static void add_mfu(json_t *object, const ls_run *run, const ls_device_usage *all) {
     const ls_run_summary *summary = &run->loop.summary;
     double rate = summary->step_s > 0 ? run->loop.flops * (double)summary->steps / summary->step_s : 0;

@@ -1,4 +1,5 @@
-/* report.h: what `lockstep train` prints before the first step and after the last. */
+/* report.h: what `lockstep train` prints before the first step and after the last. Functions without a status print to
+ * standard output and leave write errors to the end of the command. */
 #ifndef LS_CLI_TRAIN_REPORT_H
 #define LS_CLI_TRAIN_REPORT_H
 
@@ -19,8 +20,8 @@ void ls_train_print_finished(const ls_run *run);
 /* Prints the last line of a run: steps, loss, and the hashes of weights and identity; with --json, an object.
  * Collective: all workers call it, and worker 0 prints. */
 ls_status ls_train_print_done(const ls_run *run);
-/* Returns `status`, that of a run which a signal stopped, with a message: the step of the checkpoint and the command
- * that continues the run. */
+/* Returns `status`, that of a run which a signal stopped, and sets its message: the step of the checkpoint and the
+ * command that continues the run. Prints nothing itself. */
 ls_status ls_train_stopped(const ls_run *run, ls_status status);
 /* Prints, for --dry-run, the memory of each worker and the bytes that it would send; as JSON if `json`. */
 ls_status ls_train_print_dry(const ls_settings *settings, const ls_layout *layout, bool json);

@@ -1,4 +1,4 @@
-/* assets.c: the files of the live page, as they are in the source tree; the build puts them in. */
+/* assets.c: compiles in the files of the live page as they are in the source tree, with the assembler's .incbin. */
 #include "cli/watch/assets.h"
 
 #define LS_ASSET(symbol, path)                                                                                         \

@@ -1,4 +1,5 @@
-/* assets.h: script and style sheet of the live page, compiled in as texts. */
+/* assets.h: script and style sheet of the live page (`lockstep watch`), which the server sends: the files live.js and
+ * live.css, compiled in as texts that end with NUL. */
 #ifndef LS_CLI_WATCH_ASSETS_H
 #define LS_CLI_WATCH_ASSETS_H
 

@@ -1,4 +1,5 @@
-/* server.c: requests, streams and limits. */
+/* server.c: the HTTP server of the live page: requests, streams of server-sent events, limits. One thread runs all of
+ * it, in turns with libmicrohttpd's callbacks. */
 #include "cli/watch/server.h"
 
 #ifdef LS_HAVE_MICROHTTPD
@@ -23,11 +24,13 @@
 #    include "report/live/places.h"
 
 enum { STREAMS_MAX = 32, HEADER_BYTES_MAX = 16 << 10, IDLE_S = 20, PORTS_TRIED = 100 };
+/* Seconds between updates of a stream, at least and at most; after PING_S without one it sends a comment, which keeps
+ * the connection open. */
 static const double LEAST_S = 1, MOST_S = 20, PING_S = 15;
-/* Of its time on a core the server spends at most this share on a page that is open: a run has at least one core. */
+/* The server spends at most this share of a core on each open page, so that it does not slow down the run. */
 static const double SHARE = 0.001;
 
-/* The name of that part; no section has one with a blank. */
+/* Name of the table as a part of the page; no section's name has a blank. */
 static const char TABLE[] = "the table";
 
 static const char policy[] = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -36,14 +39,14 @@ static const char policy[] = "default-src 'none'; script-src 'self'; style-src '
 /* A page that is open. */
 typedef struct stream {
     struct MHD_Connection *connection;
-    bool is_used, is_suspended;
+    bool is_used, is_suspended; /* is_suspended: there is nothing to send, and libmicrohttpd does not ask */
     ls_live_query query;
     ls_live_has has; /* what the browser has of the page, */
     uint64_t state;  /* as the runs were then (ls_shelf_state) */
     char *text;      /* to be sent */
     size_t bytes, sent;
-    double next_s, spoke_s;
-    bool first;
+    double next_s, spoke_s; /* when to look for news next; when it last sent anything */
+    bool first;             /* nothing has been sent yet */
 } stream;
 
 typedef struct server {
@@ -52,10 +55,11 @@ typedef struct server {
     char token[LS_LIVE_TOKEN_MAX]; /* "": none is needed */
     stream streams[STREAMS_MAX];
     ls_places places;
-    double refreshed_s;
+    double refreshed_s; /* when the shelf was last refreshed */
 } server;
 
 static volatile sig_atomic_t ends;
+/* Handles the signals that end the server. */
 static void end_it(int signal) {
     (void)signal;
     ends = 1;
@@ -63,6 +67,7 @@ static void end_it(int signal) {
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
+/* Adds content type, security policy and no-store to a response. */
 static void add_headers(struct MHD_Response *r, const char *type) {
     MHD_add_response_header(r, "Content-Type", type);
     MHD_add_response_header(r, "Content-Security-Policy", policy);
@@ -74,7 +79,8 @@ static void add_headers(struct MHD_Response *r, const char *type) {
     MHD_add_response_header(r, "Cache-Control", "no-store");
 }
 
-/* Sends `text` as the answer and frees it unless it is constant. */
+/* Sends `text` as the answer and frees it, also on failure, unless it is constant. An error status closes the
+ * connection, so that a refused client keeps no place. */
 static enum MHD_Result answer(struct MHD_Connection *c, unsigned code, const char *type, char *text, size_t bytes,
                               bool constant) {
     struct MHD_Response *r =
@@ -92,11 +98,13 @@ static enum MHD_Result answer(struct MHD_Connection *c, unsigned code, const cha
     return result;
 }
 
+/* Sends an error status with a line of plain text that says why. */
 static enum MHD_Result refuse_request(struct MHD_Connection *c, unsigned code, const char *why) {
     char *text = strdup(why);
     return text ? answer(c, code, "text/plain; charset=utf-8", text, strlen(text), false) : MHD_NO;
 }
 
+/* Sends a static text. */
 static enum MHD_Result answer_constant(struct MHD_Connection *c, const char *type, const char *text) {
     union {
         const char *from;
@@ -107,17 +115,20 @@ static enum MHD_Result answer_constant(struct MHD_Connection *c, const char *typ
 
 /* ---- the page ---------------------------------------------------------------------------------------------------- */
 
+/* Sets one pair of the query string. A callback of libmicrohttpd; ctx is the ls_live_query. */
 static enum MHD_Result take_pair(void *ctx, enum MHD_ValueKind kind, const char *key, const char *value) {
     (void)kind;
     ls_live_query_set(ctx, key, value);
     return MHD_YES;
 }
 
+/* Parses the request's query string; what it does not set keeps its default. */
 static void read_query(struct MHD_Connection *c, ls_live_query *out) {
     ls_live_query_init(out);
     MHD_get_connection_values(c, MHD_GET_ARGUMENT_KIND, take_pair, out);
 }
 
+/* Reads what the runs have recorded since, at most twice a second; a failure is only a warning. */
 static void refresh(server *s) {
     double now = ls_clock_seconds();
     if (now - s->refreshed_s < LEAST_S / 2) return;
@@ -125,7 +136,7 @@ static void refresh(server *s) {
     s->refreshed_s = ls_clock_seconds();
 }
 
-/* Makes section `i` as HTML, which the caller frees; returns false if out of memory. */
+/* Makes section `i` as HTML, which the caller frees, and its id; returns false if out of memory. */
 static bool make_section(const ls_page *page, int i, char id[LS_PAGE_ID_MAX], char **text, size_t *bytes) {
     FILE *out = open_memstream(text, bytes);
     if (!out) return false;
@@ -136,7 +147,8 @@ static bool make_section(const ls_page *page, int i, char id[LS_PAGE_ID_MAX], ch
     return false;
 }
 
-/* Makes the table of the runs, which the caller frees; returns false if there are fewer than two, or on failure. */
+/* Makes the table of the runs as HTML; returns false if there are fewer than two runs, or on failure. The caller frees
+ * *text in any case. */
 static bool make_table(const server *s, const ls_live_query *query, char **text, size_t *bytes) {
     *text = NULL;
     if (ls_shelf_count(s->shelf) < 2) return false;
@@ -146,6 +158,7 @@ static bool make_table(const server *s, const ls_live_query *query, char **text,
     return fclose(out) == 0;
 }
 
+/* Writes all sections as HTML and adds the hash of each to `has`; leaves out a section for which memory is lacking. */
 static void put_sections(const ls_page *page, ls_live_has *has, FILE *out) {
     for (int i = 0; i < ls_page_sections(page); i++) {
         char *text = NULL, id[LS_PAGE_ID_MAX];
@@ -157,6 +170,7 @@ static void put_sections(const ls_page *page, ls_live_has *has, FILE *out) {
     }
 }
 
+/* Writes the whole page as HTML, with the hashes of its parts, so that its stream only sends what changes later. */
 static ls_status put_page(server *s, const ls_live_query *query, FILE *out) {
     ls_page *page = calloc(1, sizeof *page);
     if (!page) return ls_fail(LS_ERR_RESOURCE, "out of memory for the page");
@@ -184,6 +198,7 @@ static ls_status put_page(server *s, const ls_live_query *query, FILE *out) {
     return status;
 }
 
+/* Sends what `put` writes for the request's query, after a refresh; error 500 if it fails. */
 static enum MHD_Result answer_text(server *s, struct MHD_Connection *c, const char *type,
                                    ls_status (*put)(server *s, const ls_live_query *query, FILE *out)) {
     ls_live_query query;
@@ -200,19 +215,22 @@ static enum MHD_Result answer_text(server *s, struct MHD_Connection *c, const ch
     return refuse_request(c, MHD_HTTP_INTERNAL_SERVER_ERROR, "the runs could not be read\n");
 }
 
+/* Writes the figures of all runs as OpenMetrics. For answer_text(). */
 static ls_status put_openmetrics(server *s, const ls_live_query *query, FILE *out) {
     (void)query;
     ls_shelf_put_metrics(s->shelf, false, out);
     return LS_OK;
 }
 
+/* Writes the figures of all runs in Prometheus's older format. For answer_text(). */
 static ls_status put_prometheus(server *s, const ls_live_query *query, FILE *out) {
     (void)query;
     ls_shelf_put_metrics(s->shelf, true, out);
     return LS_OK;
 }
 
-/* Answers in OpenMetrics unless the client prefers the older format, as simple programs do. */
+/* Sends the figures of all runs in OpenMetrics, or in the older Prometheus format if the client prefers that, as simple
+ * programs do. */
 static enum MHD_Result answer_metrics(server *s, struct MHD_Connection *c) {
     const char *accept = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Accept");
     if (ls_live_accepts(accept, "text/plain") > ls_live_accepts(accept, "application/openmetrics-text"))
@@ -220,6 +238,7 @@ static enum MHD_Result answer_metrics(server *s, struct MHD_Connection *c) {
     return answer_text(s, c, "application/openmetrics-text; version=1.0.0; charset=utf-8", put_openmetrics);
 }
 
+/* Writes the style sheet of page, charts and live controls. For answer_text(). */
 static ls_status put_style(server *s, const ls_live_query *query, FILE *out) {
     (void)s;
     (void)query;
@@ -229,6 +248,8 @@ static ls_status put_style(server *s, const ls_live_query *query, FILE *out) {
 
 /* ---- streams ----------------------------------------------------------------------------------------------------- */
 
+/* Adds the id of each section to `order`, its hash to `now`, and [id, HTML] to `sections` unless the browser has it
+ * already (`had`). */
 static void add_sections(const ls_page *page, const ls_live_has *had, json_t *sections, json_t *order,
                          ls_live_has *now) {
     for (int i = 0; i < ls_page_sections(page); i++) {
@@ -243,7 +264,8 @@ static void add_sections(const ls_page *page, const ls_live_has *had, json_t *se
     }
 }
 
-/* Returns the parts of the page that the stream's browser lacks; NULL: none. */
+/* Returns the parts of the page that the stream's browser lacks as a new object, and records that it has them; NULL:
+ * none, or out of memory. */
 static json_t *news_for(server *s, stream *t) {
     ls_page *page = calloc(1, sizeof *page);
     json_t *sections = json_array(), *order = json_array(), *news = NULL;
@@ -272,6 +294,7 @@ static json_t *news_for(server *s, stream *t) {
     return news;
 }
 
+/* Sets what the stream sends next; takes ownership of the text. What was being sent is dropped. */
 static void send_text(stream *t, char *text) {
     free(t->text);
     t->text = text;
@@ -279,13 +302,15 @@ static void send_text(stream *t, char *text) {
     t->sent = 0;
 }
 
+/* Returns the CPU time of this process in seconds. */
 static double cpu_seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Looks for news where it is time to; has the stream say them. */
+/* Looks for news if it is time and the last text has been sent, and wakes the stream to send them. Chooses the next
+ * time by the CPU time that this took. */
 static void update(server *s, stream *t) {
     if (!t->is_used || t->sent < t->bytes) return;
     double now = ls_clock_seconds();
@@ -318,6 +343,8 @@ static void update(server *s, stream *t) {
     }
 }
 
+/* Copies the next bytes of the stream's text to `buffer`; returns how many. Suspends the connection if there are none.
+ * A callback of libmicrohttpd. */
 static ssize_t send_more(void *ctx, uint64_t position, char *buffer, size_t most) {
     stream *t = ctx;
     (void)position;
@@ -333,12 +360,14 @@ static ssize_t send_more(void *ctx, uint64_t position, char *buffer, size_t most
     return (ssize_t)left;
 }
 
+/* Frees the stream when its connection has ended. A callback of libmicrohttpd. */
 static void end_stream(void *ctx) {
     stream *t = ctx;
     free(t->text);
     *t = (stream){.is_used = false};
 }
 
+/* Starts a stream of server-sent events in a free place; refuses it with 503 if all are used. */
 static enum MHD_Result begin_stream(server *s, struct MHD_Connection *c) {
     stream *t = NULL;
     for (int i = 0; i < STREAMS_MAX && !t; i++)
@@ -346,7 +375,7 @@ static enum MHD_Result begin_stream(server *s, struct MHD_Connection *c) {
     if (!t) return refuse_request(c, MHD_HTTP_SERVICE_UNAVAILABLE, "too many pages are open\n");
     *t = (stream){.connection = c, .is_used = true, .first = true};
     read_query(c, &t->query);
-    /* What the page was loaded with; once it has had an event, the browser tells that one's. */
+    /* The parts with which the page was loaded or, once the browser has received an event, those as of that event. */
     const char *has = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Last-Event-ID");
     ls_live_has_read(has ? has : MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "has"), &t->has);
     struct MHD_Response *r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 32 << 10, send_more, t, end_stream);
@@ -363,6 +392,7 @@ static enum MHD_Result begin_stream(server *s, struct MHD_Connection *c) {
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
+/* Returns the value of a request header, or NULL. */
 static const char *header(struct MHD_Connection *c, const char *name) {
     return MHD_lookup_connection_value(c, MHD_HEADER_KIND, name);
 }
@@ -375,6 +405,8 @@ static bool is_foreign(struct MHD_Connection *c) {
     return !mode || strcmp(mode, "navigate") != 0;
 }
 
+/* Answers a link with the right token: sets it as a cookie and redirects to the page, so that the token leaves the
+ * address bar. */
 static enum MHD_Result let_in(server *s, struct MHD_Connection *c) {
     char cookie[128], *text = strdup("");
     struct MHD_Response *r = text ? MHD_create_response_from_buffer(0, text, MHD_RESPMEM_MUST_FREE) : NULL;
@@ -388,8 +420,8 @@ static enum MHD_Result let_in(server *s, struct MHD_Connection *c) {
     return result;
 }
 
-/* Accepts the token in the cookie or as Authorization: Bearer, which programs that scrape /metrics send; anything if no
- * token is needed. */
+/* Returns whether the request has the token, in the cookie or as Authorization: Bearer, which programs that scrape
+ * /metrics send; true if no token is needed. */
 static bool has_token(const server *s, struct MHD_Connection *c) {
     const char *bearer = header(c, "Authorization");
     if (!s->token[0]) return true;
@@ -397,6 +429,8 @@ static bool has_token(const server *s, struct MHD_Connection *c) {
     return ls_live_cookie_has(header(c, "Cookie"), s->token);
 }
 
+/* Answers a request: checks method, Host, origin and token, then selects by path. A callback of libmicrohttpd, which
+ * calls it twice for each request. */
 static enum MHD_Result handle(void *ctx, struct MHD_Connection *c, const char *url, const char *method,
                               const char *version, const char *upload, size_t *upload_bytes, void **own) {
     server *s = ctx;
@@ -434,6 +468,7 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *c, const char *u
 
 /* ---- connections ------------------------------------------------------------------------------------------------- */
 
+/* Records in the table of places that a connection begins or has ended. A callback of libmicrohttpd. */
 static void note_connection(void *ctx, struct MHD_Connection *c, void **own, enum MHD_ConnectionNotificationCode code) {
     server *s = ctx;
     (void)own;
@@ -444,6 +479,7 @@ static void note_connection(void *ctx, struct MHD_Connection *c, void **own, enu
         ls_places_leave(&s->places, c);
 }
 
+/* Records that an answer was sent. A callback of libmicrohttpd. */
 static void note_answer(void *ctx, struct MHD_Connection *c, void **own, enum MHD_RequestTerminationCode code) {
     server *s = ctx;
     (void)own;
@@ -451,6 +487,7 @@ static void note_answer(void *ctx, struct MHD_Connection *c, void **own, enum MH
     ls_places_answered(&s->places, c, ls_clock_seconds());
 }
 
+/* Shuts down the connections that the table of places evicts; libmicrohttpd then notices and closes them. */
 static void end_connections(server *s) {
     for (struct MHD_Connection *c; (c = ls_places_end_one(&s->places, ls_clock_seconds())) != NULL;) {
         const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
@@ -458,6 +495,7 @@ static void end_connections(server *s) {
     }
 }
 
+/* Returns a socket that listens at host and port, and its port in *got; −1 with errno set. Port 0: any free one. */
 static int listen_at(const char *host, int port, int *got) {
     char service[16];
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV}, *list = NULL;
@@ -486,6 +524,8 @@ static int listen_at(const char *host, int port, int *got) {
     return fd;
 }
 
+/* Opens the socket at the address's port or, with any_port, at the next free one; sets the address's port to the one it
+ * got. */
 static ls_status open_socket(server *s, bool any_port, int *fd) {
     int tried = any_port ? PORTS_TRIED : 1, port = s->address.port;
     for (int i = 0; i < tried; i++) {
@@ -496,6 +536,7 @@ static ls_status open_socket(server *s, bool any_port, int *fd) {
     return ls_fail_errno(LS_ERR_INPUT, "--live: cannot listen at %s, port %d", s->address.host, port);
 }
 
+/* Makes a random token of hexadecimal digits. */
 static ls_status make_token(char token[LS_LIVE_TOKEN_MAX]) {
     unsigned char random[LS_LIVE_TOKEN_BYTES];
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
@@ -504,6 +545,7 @@ static ls_status make_token(char token[LS_LIVE_TOKEN_MAX]) {
     return LS_OK;
 }
 
+/* Calls `told` with the page's link; an address that means all interfaces is replaced by this machine's name. */
 static void tell_link(const server *s, void (*told)(const char *link)) {
     char link[LS_LIVE_HOST_MAX + LS_LIVE_TOKEN_MAX + 64], name[LS_LIVE_HOST_MAX];
     const char *host = s->address.host;
@@ -516,6 +558,7 @@ static void tell_link(const server *s, void (*told)(const char *link)) {
     told(link);
 }
 
+/* Serves requests and updates the streams, at least every 0.25 s, until a signal came. */
 static void serve(server *s, struct MHD_Daemon *daemon) {
     while (!ends) {
         (void)MHD_run_wait(daemon, 250);

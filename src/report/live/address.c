@@ -1,4 +1,4 @@
-/* address.c: see address.h. */
+/* address.c: parses --live, and checks Host, Origin and token. */
 #include "report/live/address.h"
 
 #include <ctype.h>
@@ -8,11 +8,13 @@
 
 /* ---- addresses --------------------------------------------------------------------------------------------------- */
 
+/* Returns whether the host is one that only this machine can reach. */
 static bool is_local(const char *host) {
     return strcmp(host, "127.0.0.1") == 0 || strcmp(host, "::1") == 0 || strcasecmp(host, "localhost") == 0;
 }
 
-/* Splits "host:port"; *port: behind the last colon outside brackets, or NULL. Returns false if it is too long. */
+/* Splits "host:port" at the last colon outside brackets, which it removes; *port: behind the colon, or NULL without
+ * one. Returns false if the host is too long or a bracket is not closed. */
 static bool split(const char *text, char host[LS_LIVE_HOST_MAX], const char **port) {
     size_t length;
     if (text[0] == '[') {
@@ -32,6 +34,7 @@ static bool split(const char *text, char host[LS_LIVE_HOST_MAX], const char **po
     return true;
 }
 
+/* Returns the port, or −1 if the text is no number up to 65535. */
 static int port_of(const char *text) {
     char *end;
     if (!isdigit((unsigned char)*text)) return -1;
@@ -69,6 +72,7 @@ bool ls_live_origin_is_own(const char *origin, const char *host) {
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------ */
 
+/* Returns whether the first `length` bytes of `given` are the token; takes the same time for any difference. */
 static bool is_same(const char *token, const char *given, size_t length) {
     size_t wanted = strlen(token);
     unsigned differ = wanted != length;

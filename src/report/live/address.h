@@ -1,4 +1,5 @@
-/* address.h: the address of the live page, and which requests it accepts. Pure functions over untrusted text. */
+/* address.h: the address at which the live page (`lockstep watch`, `train --live`) is served, and which requests it
+ * accepts by their headers. Pure functions over untrusted text; the server (cli/watch) calls them. */
 #ifndef LS_REPORT_LIVE_ADDRESS_H
 #define LS_REPORT_LIVE_ADDRESS_H
 
@@ -14,17 +15,19 @@ typedef struct ls_live_address {
     bool is_local;               /* 127.0.0.1, ::1 or localhost: unreachable from other machines */
 } ls_live_address;
 
-/* Parses "8080" (local), "127.0.0.1:8080", "[::1]:8080" or "box:8080". Fails with LS_ERR_INPUT. */
+/* Parses the value of --live: "8080" (local), "127.0.0.1:8080", "[::1]:8080" or "box:8080". Fails with LS_ERR_INPUT. */
 ls_status ls_live_address_read(const char *text, ls_live_address *out);
-/* Returns whether the Host header names the address that the page was started with, which defeats DNS rebinding. Always
- * true for an address that is not local, which is protected by its token instead. */
+/* Returns whether the Host header names the address that the page was started with, which defeats DNS rebinding. For an
+ * address that is not local, any well-formed header is accepted, because the token protects it. NULL, a request without
+ * the header: false. */
 bool ls_live_host_is_own(const ls_live_address *own, const char *host);
-/* Returns whether the Origin header is that of the page; true also for NULL, a request without one. */
+/* Returns whether the Origin header is that of the page itself, http:// and the Host header `host`; true also for NULL,
+ * a request without one. */
 bool ls_live_origin_is_own(const char *origin, const char *host);
 
-/* Compares tokens in a time that does not depend on where they differ. */
+/* Returns whether `given` is the token, in a time that does not depend on where they differ. given NULL: false. */
 bool ls_live_token_is(const char *token, const char *given);
-/* Compares the token with the cookie "lockstep" of a Cookie header likewise. */
+/* Returns whether a Cookie header (NULL: none) has the token as the cookie "lockstep", compared in the same way. */
 bool ls_live_cookie_has(const char *header, const char *token);
 
 #endif

@@ -1,4 +1,4 @@
-/* places.c: counting connections, and choosing the one that goes. */
+/* places.c: counts connections, and chooses the one to evict. */
 #include "report/live/places.h"
 
 #include <netinet/in.h>
@@ -22,6 +22,7 @@ uint64_t ls_place_address(const struct sockaddr *address) {
     return ~half; /* not one of IPv4: addresses that begin with zeros are few */
 }
 
+/* Returns the place of a connection, or for NULL a free place; NULL if there is none. */
 static ls_place *find_place(ls_places *p, const void *connection) {
     for (int i = 0; i <= LS_PLACES_MAX; i++)
         if (p->of[i].connection == connection) return &p->of[i];
@@ -62,27 +63,32 @@ void ls_places_answered(ls_places *p, const void *connection, double now_s) {
     place->since_s = now_s;
 }
 
+/* A set of connections. */
 typedef struct group {
-    bool strangers;          /* those alone, */
-    const uint64_t *address; /* or those of this address alone; NULL: of all */
+    bool strangers;          /* only those that have not shown the token */
+    const uint64_t *address; /* only those of this address; NULL: of all */
 } group;
 
+/* Returns whether the place belongs to the group; a free one or one that is being evicted does not. */
 static bool is_in(const ls_place *place, group g) {
     if (!place->connection || place->is_ending) return false;
     if (g.strangers && place->is_known) return false;
     return !g.address || *g.address == place->address;
 }
 
+/* Returns the number of connections in the group. */
 static int count_group(const ls_places *p, group g) {
     int count = 0;
     for (int i = 0; i <= LS_PLACES_MAX; i++) count += is_in(&p->of[i], g);
     return count;
 }
 
+/* Returns whether the connection may be evicted: no stream, and not busy for less than LS_PLACES_ANSWER_S. */
 static bool may_end(const ls_place *place, double now_s) {
     return !place->is_stream && (!place->is_busy || now_s - place->since_s > LS_PLACES_ANSWER_S);
 }
 
+/* Returns the connection of the group that may be evicted and has been idle for longest; NULL: none. */
 static ls_place *find_idle(ls_places *p, group g, double now_s) {
     ls_place *idle = NULL;
     for (int i = 0; i <= LS_PLACES_MAX; i++) {
@@ -92,6 +98,7 @@ static ls_place *find_idle(ls_places *p, group g, double now_s) {
     return idle;
 }
 
+/* Returns a connection that has sent no whole request in time (rule 1); NULL: none. */
 static ls_place *find_slow(ls_places *p, double now_s) {
     for (int i = 0; i <= LS_PLACES_MAX; i++) {
         ls_place *place = &p->of[i];
@@ -102,6 +109,7 @@ static ls_place *find_slow(ls_places *p, double now_s) {
     return NULL;
 }
 
+/* Returns the connection to evict if the group has more than `most`; NULL: it has not, or none may be evicted. */
 static ls_place *find_excess(ls_places *p, group g, int most, double now_s) {
     return count_group(p, g) > most ? find_idle(p, g, now_s) : NULL;
 }

@@ -1,4 +1,4 @@
-/* put.c: the list of runs as HTML and as OpenMetrics. Every text of a run is escaped. */
+/* put.c: writes the list of runs as HTML and as OpenMetrics. Every text of a run is escaped. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +8,7 @@
 
 enum { TABLE_MAX = 2000 };
 
+/* Writes a drop-down list of the form; chosen: index of the selected entry. */
 static void put_select(FILE *out, const char *label, const char *name, const char *const *values,
                        const char *const *texts, int count, int chosen) {
     fprintf(out, "<label>%s <select name=\"%s\">", label, name);
@@ -38,6 +39,7 @@ void ls_shelf_put_choices(const ls_live_query *q, FILE *out) {
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
+/* Writes a link to the page with this query. */
 static void put_link(FILE *out, const ls_live_query *q, const char *text) {
     char query[512];
     ls_live_query_text(q, query, sizeof query);
@@ -48,6 +50,7 @@ static void put_link(FILE *out, const ls_live_query *q, const char *text) {
     fputs("</a>", out);
 }
 
+/* Writes the head of the table; each column's name is a link that sorts by it, or reverses the order. */
 static void put_head(FILE *out, const ls_live_query *q) {
     static const char *const heads[LS_LIVE_SORTS] = {"run",        "state",    "step",   "training loss",
                                                      "validation", "tokens/s", "changed"};
@@ -67,6 +70,8 @@ static void put_head(FILE *out, const ls_live_query *q) {
     fputs("<th>layout</th></tr></thead>\n", out);
 }
 
+/* Writes a cell with this many decimals, or with 0 as a whole number; a dash if the value is not finite. of: the
+ * column's name, shown on phones. */
 static void put_number(FILE *out, const char *of, int digits, double value) {
     fprintf(out, "<td class=\"r\" data-of=\"%s\">", of);
     if (isfinite(value) && digits > 0)
@@ -78,7 +83,8 @@ static void put_number(FILE *out, const char *of, int digits, double value) {
     fputs("</td>", out);
 }
 
-/* Prints the mean by which the table sorts, and the last value beside it. */
+/* Writes the training loss: the mean of the last steps, by which the table sorts, and that of the last step in
+ * brackets. */
 static void put_train_loss(FILE *out, const ls_view_facts *f) {
     fputs("<td class=\"r\" data-of=\"training loss\"", out);
     if (f->train_window > 1)
@@ -91,12 +97,14 @@ static void put_train_loss(FILE *out, const ls_view_facts *f) {
         fputs(">–</td>", out);
 }
 
+/* Returns the position of the run in the query; −1: it is not in it. */
 static int place_of(const ls_live_query *q, uint64_t id) {
     for (int i = 0; i < q->runs; i++)
         if (q->run[i] == id) return i;
     return -1;
 }
 
+/* Writes the row of a run, with links that show it alone, add it to the page, or leave it out. */
 static void put_row(FILE *out, const ls_live_query *q, const ls_shelf_run *run) {
     ls_live_query alone = *q, with = *q;
     int place = place_of(q, run->id);
@@ -149,6 +157,7 @@ void ls_shelf_put_table(const ls_shelf *shelf, const ls_live_query *query, FILE 
 
 /* ---- metrics ----------------------------------------------------------------------------------------------------- */
 
+/* Writes the value of an OpenMetrics label, escaped. */
 static void put_label(FILE *out, const char *text) {
     for (; *text; text++) {
         if (*text == '\\' || *text == '"') fputc('\\', out);
@@ -159,16 +168,24 @@ static void put_label(FILE *out, const char *text) {
     }
 }
 
+/* Returns 1 while the run is training, else 0. This and the next functions return a run's figure for OpenMetrics; NaN:
+ * not known, left out. */
 static double up_of(const ls_shelf_run *r) { return r->facts.state && strcmp(r->facts.state, "training") == 0; }
 static double step_of(const ls_shelf_run *r) { return (double)r->facts.step; }
+/* Returns the planned steps; NaN: not known. */
 static double planned_of(const ls_shelf_run *r) { return r->facts.steps > 0 ? (double)r->facts.steps : (double)NAN; }
+/* Returns the training loss of the last step. */
 static double loss_of(const ls_shelf_run *r) { return r->loss; }
+/* Returns the loss of the last evaluation. */
 static double validation_of(const ls_shelf_run *r) { return r->facts.loss; }
 static double lr_of(const ls_shelf_run *r) { return r->lr; }
 static double norm_of(const ls_shelf_run *r) { return r->norm; }
+/* Returns tokens (or images) per second, the median of the last steps. */
 static double speed_of(const ls_shelf_run *r) { return r->facts.speed; }
 static double mfu_of(const ls_shelf_run *r) { return r->facts.mfu; }
+/* Returns the seconds of a step, the median of the last steps. */
 static double time_of(const ls_shelf_run *r) { return r->facts.step_s; }
+/* Returns the last recorded memory of the workers of the first machine, in bytes. */
 static double memory_of(const ls_shelf_run *r) { return r->memory; }
 static double gpu_memory_of(const ls_shelf_run *r) { return r->gpu_memory; }
 

@@ -1,4 +1,4 @@
-/* request.c: see request.h. */
+/* request.c: parses Accept headers, query strings and event ids. */
 #include "report/live/request.h"
 
 #include <ctype.h>
@@ -17,6 +17,8 @@ void ls_live_query_init(ls_live_query *q) {
     *q = (ls_live_query){.x = LS_VIEW_BY_STEP, .smooth = 1, .sort = LS_LIVE_BY_CHANGE, .falls = true};
 }
 
+/* Adds the run with this hexadecimal id, once; ignores it if it is not valid, or there are LS_RUN_PAGE_RUNS_MAX
+ * already. */
 static void set_run(ls_live_query *q, const char *value) {
     char *end;
     if (!isxdigit((unsigned char)*value)) return;
@@ -59,7 +61,8 @@ void ls_live_query_text(const ls_live_query *q, char *out, size_t room) {
 
 /* ---- types ------------------------------------------------------------------------------------------------------- */
 
-/* Returns how exactly the range of types ("text/plain", "text/…", "…/…" with stars) names `type`; 0: not at all. */
+/* Returns how exactly a range of types of an Accept header, `length` bytes, names `type`: 3 by itself, 2 by its major
+ * type and a star, 1 by two stars, 0 not at all. */
 static int match_range(const char *range, size_t length, const char *type) {
     size_t major = strcspn(type, "/") + 1;
     if (length == strlen(type) && strncasecmp(range, type, length) == 0) return 3;

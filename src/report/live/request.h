@@ -1,4 +1,5 @@
-/* request.h: parses requests to the live page. Pure functions over untrusted text. */
+/* request.h: parses requests to the live page (the page of `lockstep watch`): Accept header, query string, and the
+ * parts that a browser already has. Pure functions over untrusted text; the server (cli/watch) calls them. */
 #ifndef LS_REPORT_LIVE_REQUEST_H
 #define LS_REPORT_LIVE_REQUEST_H
 
@@ -11,7 +12,8 @@
 
 /* ---- types ------------------------------------------------------------------------------------------------------- */
 
-/* Returns the quality that an Accept header gives `type` ("text/plain"): 0 (refused) to 1. NULL accepts anything. */
+/* Returns the quality that an Accept header gives `type` ("text/plain"), from 0 (not accepted) to 1. NULL, no header,
+ * accepts anything: 1. */
 double ls_live_accepts(const char *accept, const char *type);
 
 /* ---- the query string -------------------------------------------------------------------------------------------- */
@@ -28,21 +30,24 @@ typedef enum ls_live_sort {
 } ls_live_sort;
 extern const char *const ls_live_sort_names[LS_LIVE_SORTS];
 
+/* What the page is asked to show. */
 typedef struct ls_live_query {
-    uint64_t run[LS_RUN_PAGE_RUNS_MAX]; /* ids of the runs to show */
+    uint64_t run[LS_RUN_PAGE_RUNS_MAX]; /* ids of the runs to show; none: the one that changed last */
     int runs;
     ls_view_x x;
-    int smooth;
+    int smooth; /* index of ls_view_halves */
     bool x_log, y_log;
     ls_live_sort sort;
     bool falls;      /* the largest first */
     char filter[64]; /* part of a name; "": all */
 } ls_live_query;
 
+/* Initializes the query of a page without a query string: steps, little smoothing, runs that changed last first. */
 void ls_live_query_init(ls_live_query *query);
-/* Sets one pair of a query string; unknown keys and invalid values have no effect. `value` may be NULL. */
+/* Sets one pair of a query string; unknown keys, invalid values and a NULL value have no effect. */
 void ls_live_query_set(ls_live_query *query, const char *key, const char *value);
-/* Prints the query as in a link ("run=…&x=step"); safe in HTML, because it only has letters, digits and "=&%.-_". */
+/* Writes the query as in a link ("run=…&x=step"), cut to the room; safe in HTML, because it only has letters, digits
+ * and "=&%.-_". */
 void ls_live_query_text(const ls_live_query *query, char *out, size_t room);
 
 /* ---- parts that a browser has ------------------------------------------------------------------------------------ */
@@ -58,6 +63,7 @@ typedef struct ls_live_has {
 
 /* Returns the hash of a part with its name and text. */
 uint64_t ls_live_part(const char *name, const char *text, size_t bytes);
+/* Returns whether the browser has this part. */
 bool ls_live_has_has(const ls_live_has *has, uint64_t part);
 /* Adds a part; beyond LS_LIVE_PARTS_MAX it has no effect. */
 void ls_live_has_add(ls_live_has *has, uint64_t part);
@@ -65,9 +71,10 @@ void ls_live_has_add(ls_live_has *has, uint64_t part);
 bool ls_live_has_same(const ls_live_has *a, const ls_live_has *b);
 /* Parses an event id; an invalid one, or NULL, gives an empty list. */
 void ls_live_has_read(const char *text, ls_live_has *out);
+/* Writes the event id, which ls_live_has_read() parses. */
 void ls_live_has_text(const ls_live_has *has, char out[LS_LIVE_HAS_TEXT_MAX]);
 
-/* Returns the id of a run: a hash of its folder's name. */
+/* Returns the id of a run in links: a hash of its folder's path as the server knows it. */
 uint64_t ls_live_run_id(const char *folder);
 
 #endif

@@ -1,4 +1,4 @@
-/* shelf.c: finding runs, and looking at some of them. */
+/* shelf.c: finds runs in folders, sorts them, and makes the page of some of them. */
 #include "report/live/shelf.h"
 
 #include <dirent.h>
@@ -13,12 +13,13 @@
 #include "comm/world/status_page.h"
 
 enum { RUNS_MAX = 20000, VIEWS_MAX = 12 };
-static const double SCAN_S = 3;
+static const double SCAN_S = 3; /* seconds between searches for new runs */
 
+/* A cached view of a run. */
 typedef struct open_view {
     ls_view view;
-    uint64_t id; /* 0: free */
-    uint64_t used;
+    uint64_t id;   /* 0: free */
+    uint64_t used; /* ls_shelf.clock when it was last used; the least is evicted */
 } open_view;
 
 struct ls_shelf {
@@ -28,15 +29,16 @@ struct ls_shelf {
     size_t count;
     double scanned_s;
     open_view views[VIEWS_MAX];
-    uint64_t clock;
-    const ls_status_page *status; /* of status_of */
+    uint64_t clock;               /* counts uses of views */
+    const ls_status_page *status; /* shared memory in which the workers of run status_of say what they do; NULL: none */
     uint64_t status_of;
-    double status_s;
+    double status_s; /* when it was opened, or tried */
     ls_worker_now now[LS_WORKERS_MAX];
 };
 
 /* ---- finding ----------------------------------------------------------------------------------------------------- */
 
+/* Returns whether the folder is that of a run, by its files. */
 static bool is_run(const char *folder) {
     static const char *const marks[] = {"identity.json", "metrics.jsonl"};
     for (int i = 0; i < 2; i++) {
@@ -46,6 +48,7 @@ static bool is_run(const char *folder) {
     return false;
 }
 
+/* Adds the run, or marks a known one as there; ignores it beyond RUNS_MAX. */
 static ls_status add_run(ls_shelf *s, const char *folder) {
     uint64_t id = ls_live_run_id(folder);
     for (size_t i = 0; i < s->count; i++)
@@ -68,7 +71,7 @@ static ls_status add_run(ls_shelf *s, const char *folder) {
     return LS_OK;
 }
 
-/* Looks for runs: each path is one, or a folder of some. */
+/* Looks for runs: each path is one, or a folder that contains some. Marks runs that it does not find as not there. */
 static ls_status scan_paths(ls_shelf *s) {
     for (size_t i = 0; i < s->count; i++) s->runs[i].is_there = false;
     for (int p = 0; p < s->path_count; p++) {
@@ -90,6 +93,7 @@ static ls_status scan_paths(ls_shelf *s) {
     return LS_OK;
 }
 
+/* Reads the last records of the run; leaves it as it was if that fails. */
 static void read_end(ls_shelf_run *run) {
     ls_run_log log;
     if (ls_series_read_end(run->folder.text, &log) != LS_OK) return;
@@ -116,6 +120,7 @@ ls_status ls_shelf_create(const char *const *paths, int count, ls_shelf **out) {
     return LS_OK;
 }
 
+/* Closes the view, if one is open, and frees its place. */
 static void close_view(open_view *v) {
     if (v->id != 0) ls_view_close(&v->view);
     v->id = 0;
@@ -177,7 +182,8 @@ static double key_of(const ls_shelf_run *run, ls_live_sort sort) {
     }
 }
 
-/* Compares by the query's order; runs with an unknown value come last in any order. */
+/* Returns whether a comes before b in the query's order; runs with an unknown value come last in any order, and names
+ * decide between equal ones. */
 static bool comes_first(const ls_shelf_run *a, const ls_shelf_run *b, const ls_live_query *q) {
     double first = key_of(a, q->sort), second = key_of(b, q->sort);
     if (isnan(first) != isnan(second)) return isnan(second);
@@ -210,13 +216,15 @@ int ls_shelf_list(const ls_shelf *s, const ls_live_query *q, const ls_shelf_run 
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
 
+/* Returns the run with this id, or NULL if it is not there. */
 static const ls_shelf_run *find_run(const ls_shelf *s, uint64_t id) {
     for (size_t i = 0; i < s->count; i++)
         if (s->runs[i].id == id && s->runs[i].is_there) return &s->runs[i];
     return NULL;
 }
 
-/* Returns the view of the run, refreshed; NULL if it cannot be read. */
+/* Returns the view of the run, refreshed or newly opened in place of the one unused for longest; NULL if it cannot be
+ * read. It belongs to the shelf. */
 static ls_view *look_at(ls_shelf *s, const ls_shelf_run *run) {
     open_view *place = &s->views[0];
     bool changed = false;
@@ -235,12 +243,14 @@ static ls_view *look_at(ls_shelf *s, const ls_shelf_run *run) {
     return &place->view;
 }
 
+/* Returns the bytes of memory that a process uses; NaN if that is not known. */
 static double memory_of(int pid) {
     ls_memory_use use;
     return ls_memory_of_process(pid, &use) ? use.bytes : (double)NAN;
 }
 
-/* Reads what the workers are doing; returns false if that is unknown. */
+/* Reads what the workers of an active run are doing from the memory that they share; returns false if that is unknown.
+ * *out points into the shelf. */
 static bool find_now(ls_shelf *s, const ls_view *view, uint64_t id, ls_run_now *out) {
     static const char *const looks[] = {
         [LS_STATUS_COMPUTES] = "u", [LS_STATUS_WAITS] = "i",  [LS_STATUS_EVALUATES] = "a",

@@ -1,7 +1,7 @@
-/* charts.c: bars and curves of a memo.
+/* charts.c: draws the bars and curves of a memo.
  *
  *     one GPU with everything
- *     ▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇ 1,262 GiB        ladder: what a technique leaves; a line where memory ends
+ *     ▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇ 1,262 GiB        ladder: memory after each technique; a line at the chip's capacity
  *         matmuls ▇▇▇▇▇▇▇▇▇▇▇ 4.1 s  61 %        bars: kinds of time; each begins where the last ended, in the chart of
  *     tensor par.            ▇▇ 0.7 s  10 %      losses
  */
@@ -17,17 +17,18 @@ typedef struct bar {
     double value;
 } bar;
 
-/* What a chart draws. */
+/* What a chart of bars draws. */
 typedef struct sheet {
     const ls_memo_facts *facts;
     bar bars[LS_TIME_KINDS + 1];
     int count;
-    double whole, scale_end;
-    bool falls; /* each bar begins where the one before it ended */
+    double whole, scale_end; /* value that is 100 %; value at the right end of the bars */
+    bool falls;              /* each bar begins where the one before it ended */
     const ls_svg_named *keys;
     int key_count;
 } sheet;
 
+/* Draws the bars with their seconds and shares, and the legend. An ls_svg_draw; ctx is a sheet. */
 static int draw_bars(FILE *out, int width, const void *ctx) {
     const sheet *s = ctx;
     bool narrow = ls_svg_is_narrow(width); /* then names stand above their bars */
@@ -46,19 +47,21 @@ static int draw_bars(FILE *out, int width, const void *ctx) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* Draws a bar with its number behind it, and behind the line of the chip's memory. */
+/* Draws a bar of memory in three parts: states, activations, other. scale: pixels per byte. */
 static void put_rung(FILE *out, const ls_plan_rung *rung, double scale, double y) {
     double end = ls_svg_rect(out, 0, y, ls_memo_states(rung->memory) * scale, BAR, "s");
     end = ls_svg_rect(out, end, y, ls_memo_activations(rung->memory) * scale, BAR, "a");
     ls_svg_rect(out, end, y, rung->bytes * scale - end, BAR, "o");
 }
 
+/* Writes the number behind a bar, where the line of the chip's capacity at x = `limit` does not cross it. */
 static void put_rung_bytes(FILE *out, const ls_plan_rung *rung, double scale, double limit, double y) {
     double x = rung->bytes * scale + 8, wide = ls_svg_text_width(LS_GIB(rung->bytes)) * 1.1;
     if (x < limit + 4 && x + wide > limit - 4) x = limit + 8;
     ls_svg_text(out, x, y + 12, "t n", "%s", LS_GIB(rung->bytes));
 }
 
+/* Draws a bar of memory for each technique, and the line of the capacity. An ls_svg_draw; ctx is an ls_memo_facts. */
 static int draw_ladder(FILE *out, int width, const void *ctx) {
     static const ls_svg_named keys[] = {
         {"s", "weights, gradients, optimizer"}, {"a", "activations and workspace"}, {"o", "other"}};
@@ -103,6 +106,7 @@ static int fill_bars(const double *time, double whole, bar *bars) {
     return count;
 }
 
+/* Sorts bars, the largest first. */
 static void sort_bars(bar *bars, int count) {
     for (int i = 1; i < count; i++)
         for (int k = i; k > 0 && bars[k].value > bars[k - 1].value; k--) {
@@ -147,7 +151,7 @@ enum { PANEL_HEIGHT = 200, PANEL_TOP = 46, GAP = 28 };
 static const ls_svg_named lines[] = {
     {"l3", "ideal"}, {"l1", "best layout at each size"}, {"l2", "same layout, more replicas"}};
 
-/* Returns NAN if nothing fits. */
+/* Returns the tokens per second of a line at this point; NaN if nothing fits. */
 static double value_of(const ls_plan_point *p, int line) {
     double value = line == 0   ? p->ideal_tokens_per_second
                    : line == 1 ? p->tokens_per_second
@@ -155,6 +159,8 @@ static double value_of(const ls_plan_point *p, int line) {
     return value > 0 ? value : (double)NAN;
 }
 
+/* Draws the throughput by number of chips in a panel of its own; returns the y where it ends. chips: name of the lower
+ * scale. */
 static double put_panel(FILE *out, const ls_plan_point *points, int count, double left, double top, double width,
                         const char *title, const char *chips) {
     ls_svg_plot p = {.out = out, .top = top + PANEL_TOP, .height = PANEL_HEIGHT, .x_last = 1, .y_last = 1};
@@ -177,6 +183,7 @@ static double put_panel(FILE *out, const ls_plan_point *points, int count, doubl
     return p.top + p.height + ls_axis_draw_x(&p, left + width, LS_AXIS_NUMBER, chips);
 }
 
+/* Draws both panels, beside each other or on a phone one below the other. An ls_svg_draw; ctx is an ls_memo_facts. */
 static int draw_scaling(FILE *out, int width, const void *ctx) {
     static const ls_svg_named keys[] = {
         {"l1", "best layout at each size"}, {"l2", "same layout, more replicas"}, {"l3", "ideal"}};

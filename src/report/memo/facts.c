@@ -1,4 +1,4 @@
-/* facts.c: asking the model everything that a memo tells. */
+/* facts.c: asks the planner for every prediction that a memo contains. */
 #include "report/memo/facts.h"
 
 #include <string.h>
@@ -6,14 +6,14 @@
 #include "model/model.h"
 #include "plan/cost/cost_case.h"
 
-/* Predicts a changed layout; leaves seconds 0 where it cannot be. */
+/* Predicts a changed layout; leaves its seconds at 0 if the planner's check refuses it. */
 static ls_status try_variant(const ls_memo_facts *f, const ls_knobs *layout, ls_plan_choice *out) {
     *out = (ls_plan_choice){.layout = *layout};
     if (ls_plan_check(f->task, layout) != LS_OK) return LS_OK;
     return ls_plan_predict(f->task, layout, &out->prediction);
 }
 
-/* Returns a layout with tensor parallelism over two nodes, which leaves less for pipeline and replicas. */
+/* Returns the layout with tensor parallelism over two nodes, which leaves fewer chips for stages and replicas. */
 static ls_knobs wide_layout(const ls_memo_facts *f) {
     ls_knobs l = f->choice.layout;
     int chips = ls_cluster_chips(&f->task->cluster);
@@ -25,6 +25,8 @@ static ls_knobs wide_layout(const ls_memo_facts *f) {
     return l;
 }
 
+/* Predicts the layout with fp32, with other recomputation, without ZeRO and with wide tensor parallelism, as far as
+ * each is a change. */
 static ls_status find_variants(ls_memo_facts *f) {
     ls_knobs l = f->choice.layout;
     l.type = LS_PLAN_FP32;
@@ -45,7 +47,8 @@ static ls_status find_variants(ls_memo_facts *f) {
     return LS_OK;
 }
 
-/* Copies losses, changes and scaling from the answer. */
+/* Copies losses, changes, scaling and memory by technique from the answer, which has them if a layout fits. Always
+ * LS_OK. */
 static ls_status copy_reasons(ls_memo_facts *f) {
     const ls_plan_answer *a = f->answer;
     f->losses = a->losses;
@@ -60,7 +63,7 @@ static ls_status copy_reasons(ls_memo_facts *f) {
     return LS_OK;
 }
 
-/* Computes losses, changes and scaling of the nearest layout if nothing fits. */
+/* Computes losses, changes, scaling and memory by technique of the nearest layout if nothing fits. */
 static ls_status find_reasons(ls_memo_facts *f) {
     ls_plan_losses_of(f->task, &f->choice, &f->losses);
     LS_TRY(ls_plan_changes(f->task, &f->choice, f->change, &f->changes));

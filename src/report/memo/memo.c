@@ -1,4 +1,4 @@
-/* memo.c: the sections of a memo in their order, and its files. */
+/* memo.c: composes the sections of a memo in their order, and writes its files. */
 #include "report/memo/memo.h"
 
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 
 enum { PATH_MAX_CHARS = 4096 };
 
+/* Adds title and first paragraph: model, cluster, step, and the training program that is assumed. */
 static void put_title(ls_page *doc, const ls_memo_facts *f) {
     const ls_plan_task *task = f->task;
     const char *name = task->shape.name[0] ? task->shape.name : "A model";
@@ -27,6 +28,7 @@ static void put_title(ls_page *doc, const ls_memo_facts *f) {
     ls_page_put(doc, "The training program is assumed to work like %s.", task->stack.name);
 }
 
+/* Adds all sections and ends the page; without a layout that fits some are left out. */
 static ls_status put_sections(ls_page *doc, const ls_memo_facts *f) {
     put_title(doc, f);
     ls_memo_recommend(doc, f);
@@ -47,6 +49,7 @@ static ls_status put_sections(ls_page *doc, const ls_memo_facts *f) {
     return ls_page_end(doc);
 }
 
+/* Writes dir/STEM ENDING, replacing it atomically. */
 static ls_status write_file(const char *dir, const char *stem, const char *ending, const char *data, size_t bytes) {
     char path[PATH_MAX_CHARS];
     if (snprintf(path, sizeof path, "%s/%s%s", dir, stem, ending) >= (int)sizeof path)
@@ -54,6 +57,7 @@ static ls_status write_file(const char *dir, const char *stem, const char *endin
     return ls_file_write_atomic(path, data, bytes);
 }
 
+/* Writes each chart of the page as an SVG file. */
 static ls_status write_charts(const char *dir, const ls_page *doc) {
     for (int i = 0; i < doc->count; i++) {
         if (doc->block[i].kind != LS_PAGE_CHART) continue;
@@ -67,6 +71,7 @@ static ls_status write_charts(const char *dir, const ls_page *doc) {
     return LS_OK;
 }
 
+/* Writes all files into `dir`, which it creates. */
 static ls_status write_files(const char *dir, const ls_page *doc) {
     char *html = NULL, *markdown = NULL;
     size_t html_bytes = 0, markdown_bytes = 0;

@@ -1,4 +1,4 @@
-/* pipe.c: the same stages with one micro-batch at a time and with many, timed by the simulator and drawn.
+/* pipe.c: simulates and draws the same pipeline stages with one micro-batch at a time and with many.
  *
  *     stage 0 |▇▇          ▇▇▇▇|      both on one time scale; empty: the stage is idle
  *     stage 1 |  ▇▇    ▇▇▇▇    |
@@ -17,8 +17,8 @@ enum {
 /* ---- which pipeline ---------------------------------------------------------------------------------------------- */
 
 /* Sets *l to the chosen layout with pipeline stages, one for each node, else 4, else 2, taken from dp, else from tp.
- * Returns false if none of these layouts passes the planner's check; the caller needs it only if the search found no
- * pipeline that fits. */
+ * Returns false, with *l unusable, if none of these layouts passes the planner's check. For the case that the search
+ * found no pipeline that fits. */
 static bool derive_pipeline(const ls_memo_facts *f, ls_knobs *l) {
     *l = f->choice.layout;
     int ways[] = {f->nodes, 4, 2};
@@ -40,7 +40,7 @@ static bool derive_pipeline(const ls_memo_facts *f, ls_knobs *l) {
     return false;
 }
 
-/* Chooses the layout whose pipeline is drawn; returns false if none has several stages. */
+/* Chooses the layout whose pipeline is drawn and sets pipe.chosen; returns false if none has several stages. */
 static bool choose_pipeline(ls_memo_facts *f, ls_knobs *out) {
     f->pipe.chosen = f->choice.layout.pp > 1;
     if (f->pipe.chosen) {
@@ -57,6 +57,7 @@ static bool choose_pipeline(ls_memo_facts *f, ls_knobs *out) {
     return derive_pipeline(f, out);
 }
 
+/* Computes the share of the time that stages are busy (*busy) in a whole step, and predicts the step. */
 static ls_status simulate_pipeline(const ls_plan_task *task, const ls_knobs *l, double *busy, ls_prediction *step) {
     ls_plan_case c = ls_plan_case_of(task, l);
     ls_plan_chunks chunks;
@@ -83,11 +84,13 @@ ls_status ls_memo_pipe_find(ls_memo_facts *f) {
 
 /* ---- drawing ----------------------------------------------------------------------------------------------------- */
 
+/* A simulated schedule; to be freed by ls_simulation_free() and ls_schedule_free(). */
 typedef struct course {
     ls_schedule schedule;
     ls_simulation simulation;
 } course;
 
+/* Simulates the layout with this many micro-batches, for the drawing. */
 static ls_status simulate(const ls_plan_task *task, const ls_knobs *l, int micros, course *out) {
     ls_plan_case c = ls_plan_case_of(task, l);
     ls_plan_chunks chunks;
@@ -95,11 +98,12 @@ static ls_status simulate(const ls_plan_task *task, const ls_knobs *l, int micro
     return ls_plan_simulate(&c, micros, chunks.forward, chunks.backward, chunks.send, &out->schedule, &out->simulation);
 }
 
+/* Returns the height of a stage's lane in pixels; many stages have low lanes. */
 static int lane_height(int stages) { return stages <= 8 ? 22 : stages <= 16 ? 14 : stages <= 32 ? 8 : 5; }
 
 static const char *const looks[LS_ACTION_KINDS] = {"u", "b", "b", "a"};
 
-/* Draws a lane; `plot` is as wide as the lanes, and its x is seconds. */
+/* Draws the actions of a stage at y; `plot` is as wide as the lanes, and its x is seconds. */
 static void draw_lane(const ls_svg_plot *plot, const course *c, int stage, double y, int height) {
     const ls_schedule *s = &c->schedule;
     if (height >= 12 || stage % 8 == 0)
@@ -112,6 +116,7 @@ static void draw_lane(const ls_svg_plot *plot, const course *c, int stage, doubl
     }
 }
 
+/* Draws a title and the lanes of all stages from y on; returns the y where they end. */
 static double draw_course(const ls_svg_plot *plot, const course *c, const char *title, double y) {
     int stages = c->schedule.stages, height = lane_height(stages), gap = height > 8 ? 3 : 1;
     y += ls_svg_paragraph(plot->out, 0, y + 14, LEFT + plot->width, "t n", title) + 6;
@@ -119,6 +124,7 @@ static double draw_course(const ls_svg_plot *plot, const course *c, const char *
     return y;
 }
 
+/* Returns how many of the micro-batches are drawn, so that boxes stay few and visible. */
 static int count_drawn_micros(const ls_knobs *l, int micros) {
     int most = l->pp > DRAWN_MAX ? l->pp + 4 : DRAWN_MAX, units = l->pp * l->virtual_stages;
     while (most > 1 && most * units > BOXES_MAX) most--;
@@ -128,9 +134,10 @@ static int count_drawn_micros(const ls_knobs *l, int micros) {
 typedef struct sheet {
     const ls_memo_pipe *pipe;
     course course[3]; /* naive, micro, plain */
-    double span;
+    double span;      /* seconds of the longest */
 } sheet;
 
+/* Draws the schedules, one below the other, on one time scale. An ls_svg_draw; ctx is a sheet. */
 static int draw_pipeline(FILE *out, int width, const void *ctx) {
     const sheet *s = ctx;
     const ls_memo_pipe *pipe = s->pipe;
@@ -155,6 +162,7 @@ static int draw_pipeline(FILE *out, int width, const void *ctx) {
     return (int)(plot.top + ls_axis_draw_x(&plot, width, LS_AXIS_SECONDS, "time")) + 2;
 }
 
+/* Adds the chart with a caption that says how many micro-batches are drawn. */
 static void add_chart(ls_page *page, const sheet *s, int drawn) {
     const ls_memo_pipe *pipe = s->pipe;
     int micros = pipe->step[1].micros;

@@ -1,4 +1,4 @@
-/* text.c: sentences about the recommendation: what to run, and why each knob is where it is. */
+/* text.c: writes sentences about the recommendation: what to run, and why each knob of the layout has its value. */
 #include "plan/cost/cost_case.h"
 #include "report/memo/facts.h"
 
@@ -16,13 +16,14 @@ ls_memo_line ls_memo_layout_text(const ls_knobs *l) {
     return out;
 }
 
+/* Formats the bandwidth that a link reaches, "42.1 GB/s". */
 static ls_memo_line rate_of(const ls_link *link) {
     ls_memo_line out;
     snprintf(out.text, sizeof out.text, "%s/s", LS_GB(ls_plan_link_rate(link)));
     return out;
 }
 
-/* Returns the fastest kept layout with several ways of this kind; NULL: none. */
+/* Returns the fastest layout among those kept by the search in which this knob (tp or pp) is above 1; NULL: none. */
 static const ls_plan_choice *fastest_with(const ls_memo_facts *f, ls_knob knob) {
     for (int i = 0; i < f->found->fitting; i++)
         if (ls_knob_get(&f->found->fits[i].layout, knob) > 1) return &f->found->fits[i];
@@ -39,6 +40,7 @@ static void put_cost_of_other(ls_page *doc, const ls_memo_facts *f, const ls_pla
 
 /* ---- why each knob is where it is -------------------------------------------------------------------------------- */
 
+/* Adds an item about the degree of tensor parallelism. */
 static void put_why_tensor(ls_page *doc, const ls_memo_facts *f) {
     const ls_knobs *l = &f->choice.layout;
     const ls_memo_flow *flow = &f->flow[LS_MEMO_TP];
@@ -61,6 +63,7 @@ static void put_why_tensor(ls_page *doc, const ls_memo_facts *f) {
                     LS_SECONDS(wide), LS_SECONDS(f->choice.prediction.seconds));
 }
 
+/* Adds an item about the number of stages. */
 static void put_why_pipeline(ls_page *doc, const ls_memo_facts *f) {
     const ls_knobs *l = &f->choice.layout;
     const ls_memo_flow *flow = &f->flow[LS_MEMO_PP], *tensor = &f->flow[LS_MEMO_TP];
@@ -82,6 +85,7 @@ static void put_why_pipeline(ls_page *doc, const ls_memo_facts *f) {
                 LS_PERCENT(f->pipe.busy[1]));
 }
 
+/* Adds an item about the number of replicas, and ZeRO. */
 static void put_why_replicas(ls_page *doc, const ls_memo_facts *f) {
     const ls_knobs *l = &f->choice.layout;
     const ls_memo_flow *flow = &f->flow[f->gathers ? LS_MEMO_GATHER : LS_MEMO_DP];
@@ -110,6 +114,7 @@ static void put_why_replicas(ls_page *doc, const ls_memo_facts *f) {
                     ls_prediction_fits(plain) ? "" : ", which does not fit");
 }
 
+/* Adds an item about recomputation. */
 static void put_why_recompute(ls_page *doc, const ls_memo_facts *f) {
     const ls_prediction *now = &f->choice.prediction, *other = &f->recompute.prediction;
     if (f->choice.layout.recompute == LS_RECOMPUTE_NONE) {
@@ -130,6 +135,7 @@ static void put_why_recompute(ls_page *doc, const ls_memo_facts *f) {
 
 /* ---- the section ------------------------------------------------------------------------------------------------- */
 
+/* Adds the block of key figures: time, speed, MFU, memory and, if the length of training is given, days and cost. */
 static void put_facts(ls_page *doc, const ls_memo_facts *f) {
     const ls_prediction *p = &f->choice.prediction;
     ls_page_add(doc, LS_PAGE_FACTS, "%s ± %.0f %%\ttime per step\n", LS_SECONDS(p->seconds), 100 * f->answer->error);
@@ -145,6 +151,7 @@ static void put_facts(ls_page *doc, const ls_memo_facts *f) {
     }
 }
 
+/* Adds the layout as command-line options. */
 static void put_flags(ls_page *doc, const ls_knobs *l) {
     ls_page_add(doc, LS_PAGE_CODE, "--dp %d --tp %d --pp %d", l->dp, l->tp, l->pp);
     if (l->pp > 1) ls_page_put(doc, " --schedule %s", ls_schedule_kind_name(l->schedule));
@@ -154,6 +161,7 @@ static void put_flags(ls_page *doc, const ls_knobs *l) {
                 ls_plan_type_name(l->type));
 }
 
+/* Adds tables of the next best layouts and of those that nearly fit; nothing where there are none. */
 static void put_others(ls_page *doc, const ls_memo_facts *f) {
     const ls_plan_found *found = f->found;
     if (found->fitting > 1) {

@@ -1,4 +1,4 @@
-/* text_cost.c: sentences about memory, traffic, utilisation, precision and the step. */
+/* text_cost.c: writes sentences about memory, traffic, utilisation, precision and the step. */
 #include <string.h>
 
 #include "plan/cost/cost_case.h"
@@ -12,6 +12,7 @@ double ls_memo_states(const double *memory) {
 
 double ls_memo_activations(const double *memory) { return memory[LS_MEMORY_ACTIVATIONS] + memory[LS_MEMORY_WORK]; }
 
+/* Adds the table of memory as each technique is added. */
 static void put_rungs(ls_page *doc, const ls_memo_facts *f) {
     ls_page_add_table(doc, "lrrrr", "technique\tstates\tactivations\tother\tsum");
     for (int i = 0; i < f->rungs; i++) {
@@ -22,6 +23,7 @@ static void put_rungs(ls_page *doc, const ls_memo_facts *f) {
     }
 }
 
+/* Adds the table of the most loaded chip's memory by kind. */
 static void put_kinds(ls_page *doc, const ls_memo_facts *f) {
     static const char *const what[LS_MEMORY_KINDS] = {
         "weights as read by matmuls",
@@ -45,7 +47,7 @@ static void put_kinds(ls_page *doc, const ls_memo_facts *f) {
     ls_page_put(doc, "\n\1sum\2\t\1%s\2\tof %s", LS_GIB(p->memory_bytes), LS_GIB(p->capacity_bytes));
 }
 
-/* Returns the rung that saves most memory; 0: none does. */
+/* Returns the rung (technique) that saves most memory; 0: none does. */
 static int best_rung(const ls_memo_facts *f) {
     double most = 0;
     int best = 0;
@@ -56,7 +58,7 @@ static int best_rung(const ls_memo_facts *f) {
     return best;
 }
 
-/* Returns the whole memory of the chip; the task has only the usable part. */
+/* Returns the whole memory of the chip in bytes; the task has only the usable part. */
 static double whole_memory(const ls_memo_facts *f) {
     const ls_cluster *asked = &f->answer->question->task.cluster;
     for (int i = 0; i < asked->sites; i++)
@@ -96,6 +98,7 @@ void ls_memo_memory(ls_page *doc, const ls_memo_facts *f) {
 
 /* ---- traffic ----------------------------------------------------------------------------------------------------- */
 
+/* Adds the table of bytes that a chip sends in a step, by purpose. */
 static void put_flows(ls_page *doc, const ls_memo_facts *f) {
     ls_page_add_table(doc, "llllrrrr",
                       "traffic\twhen\tlink\talgorithm assumed\tsent per %s\tbetween nodes\tlink busy\texposed",
@@ -110,6 +113,7 @@ static void put_flows(ls_page *doc, const ls_memo_facts *f) {
     }
 }
 
+/* Adds a paragraph about the reduction of gradients, and what more replicas change. */
 static void put_gradients(ls_page *doc, const ls_memo_facts *f) {
     const ls_knobs *l = &f->choice.layout;
     const ls_memo_flow *flow = &f->flow[LS_MEMO_DP];
@@ -144,6 +148,7 @@ static void put_gradients(ls_page *doc, const ls_memo_facts *f) {
                          "compute, so less of the traffic overlaps.");
 }
 
+/* Adds a paragraph about activations that tensor parallelism and stages exchange. */
 static void put_activations(ls_page *doc, const ls_memo_facts *f) {
     const ls_knobs *l = &f->choice.layout;
     const ls_memo_flow *tensor = &f->flow[LS_MEMO_TP], *stage = &f->flow[LS_MEMO_PP];
@@ -220,6 +225,7 @@ ls_status ls_memo_utilisation(ls_page *doc, const ls_memo_facts *f) {
 
 /* ---- precision: what 16 bits save, what stays in fp32 and why ---------------------------------------------------- */
 
+/* Adds a sentence about memory that shrinks or grows from `before` to `now` bytes; nothing if it stays. */
 static void put_difference(ls_page *doc, const char *what, double now, double before) {
     if (now < before)
         ls_page_put(doc, " %s shrink by %s, from %s to %s.", what, LS_GIB(before - now), LS_GIB(before), LS_GIB(now));
@@ -227,6 +233,7 @@ static void put_difference(ls_page *doc, const char *what, double now, double be
         ls_page_put(doc, " %s grow by %s, from %s to %s.", what, LS_GIB(now - before), LS_GIB(before), LS_GIB(now));
 }
 
+/* Adds a paragraph that compares time and memory with fp32. */
 static void put_savings(ls_page *doc, const ls_memo_facts *f) {
     const ls_prediction *now = &f->choice.prediction, *before = &f->fp32.prediction;
     LS_TEXT(doc,
@@ -243,6 +250,7 @@ static void put_savings(ls_page *doc, const ls_memo_facts *f) {
                          "activation memory, not model state.");
 }
 
+/* Adds the table of types: what is kept in which type, its memory, and why. */
 static void put_table(ls_page *doc, const ls_memo_facts *f) {
     const ls_prediction *p = &f->choice.prediction;
     const char *half = ls_plan_type_name(f->choice.layout.type == LS_PLAN_FP16 ? LS_PLAN_FP16 : LS_PLAN_BF16);

@@ -1,7 +1,7 @@
-/* text_course.c: sentences about the whole run: what failures cost, and how often to save. */
+/* text_course.c: writes sentences about the whole training: what failures cost, and how often to save. */
 #include "report/memo/facts.h"
 
-/* Prints a sentence about the whole run: `seconds` without failures, or with them. */
+/* Adds a row to the table: `what`, and the days, chip-hours and cost of a training of this many seconds. */
 static void put_run(ls_page *doc, const ls_memo_facts *f, const char *what, double seconds) {
     double hours = seconds / 3600 * ls_cluster_chips(&f->task->cluster);
     ls_page_put(doc, "\n%s\t%.1f\t%s", what, seconds / 86400, LS_WHOLE(hours));

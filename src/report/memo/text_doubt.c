@@ -1,5 +1,5 @@
-/* text_doubt.c: sentences about what else might be right: fewer devices, a robust layout, a larger cluster where
- * nothing fits; and about how sure all of it is. */
+/* text_doubt.c: writes sentences about alternatives (fewer devices, a robust layout, a larger cluster if nothing fits),
+ * and about how reliable the predictions are. */
 #include <string.h>
 
 #include "plan/cost/cost_case.h"
@@ -37,6 +37,8 @@ void ls_memo_use(ls_page *doc, const ls_memo_facts *f) {
 
 /* ---- where the world is not as assumed --------------------------------------------------------------------------- */
 
+/* Adds a paragraph about the robust layout, which loses less if the bandwidth is half; nothing if the search found
+ * none. */
 static void put_robust(ls_page *doc, const ls_memo_facts *f) {
     const ls_plan_sensitivity *s = &f->answer->sensitivity;
     const ls_prediction *p = &f->choice.prediction;
@@ -113,11 +115,12 @@ void ls_memo_remedy(ls_page *doc, const ls_memo_facts *f) {
 
 /* ---- how sure ---------------------------------------------------------------------------------------------------- */
 
+/* Adds an item that names the source of a figure; NULL or "": the cluster file. */
 static void put_source(ls_page *doc, const char *name, const char *source) {
     LS_ITEM(doc, "%s: %s.", name, source && *source ? source : "as the cluster file says");
 }
 
-/* Prints the error bands of this chip, or of all chips if it has none. */
+/* Adds a table of the errors of predictions against published runs of this chip, or of all chips if it has none. */
 static void put_bands(ls_page *doc, const ls_memo_facts *f) {
     int rows;
     (void)ls_error_band_of(f->site->chip.name, &rows);
@@ -137,6 +140,7 @@ static void put_bands(ls_page *doc, const ls_memo_facts *f) {
     }
 }
 
+/* Adds a warning if no measured run reached the predicted MFU, or none is known; else nothing. */
 static void put_best_mfu(ls_page *doc, const ls_memo_facts *f) {
     const char *type = ls_plan_type_name(f->choice.layout.type);
     double mfu = ls_plan_mfu(f->task, &f->choice), best = ls_plan_best_mfu(f->task, f->choice.layout.type);
@@ -148,6 +152,7 @@ static void put_best_mfu(ls_page *doc, const ls_memo_facts *f) {
                 LS_PERCENT(mfu), f->site->chip.name, type, LS_PERCENT(best));
 }
 
+/* Adds items about conventions of the training framework on which the answer depends; nothing without any. */
 static void put_habits(ls_page *doc, const ls_memo_facts *f) {
     const ls_plan_answer *a = f->answer;
     for (int i = 0; i < a->habits; i++) {

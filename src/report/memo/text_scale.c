@@ -1,8 +1,9 @@
-/* text_scale.c: sentences about scaling: how far it goes, what stops it, what to try first, how sure that is. */
+/* text_scale.c: writes sentences about scaling: how far it goes, what limits it, what to try first. */
 #include "report/memo/facts.h"
 
 /* ---- the curve --------------------------------------------------------------------------------------------------- */
 
+/* Adds a table of throughput by number of chips. */
 static void put_points(ls_page *doc, const ls_memo_facts *f, const ls_plan_point *points, int count) {
     ls_page_add_table(doc, "rlrrrr", "%s\tbest layout\ttokens/s\tof ideal\tsame layout\tof ideal", f->chips);
     for (int i = 0; i < count; i++) {
@@ -33,6 +34,8 @@ static bool ends_of(const ls_plan_point *points, int count, const ls_plan_point 
     return *first && *first != *last;
 }
 
+/* Adds an item about the throughput from the smallest to the largest size that fits; nothing without two. how: the
+ * begin of the sentence; says_why: explains growth that is more than proportional. */
 static void put_growth(ls_page *doc, const ls_plan_point *points, int count, const char *chips, const char *how,
                        bool says_why) {
     const ls_plan_point *a, *b;
@@ -75,6 +78,7 @@ void ls_memo_scaling(ls_page *doc, const ls_memo_facts *f) {
 
 /* ---- what stops it ----------------------------------------------------------------------------------------------- */
 
+/* Why each kind of time grows with the number of chips. */
 static const char *const reasons[LS_TIME_KINDS] = {
     [LS_TIME_MATMUL] = "matmuls of these shapes do not fill the chip; larger micro-batches or less tensor parallelism "
                        "make them larger",
@@ -95,7 +99,7 @@ static const char *const reasons[LS_TIME_KINDS] = {
     [LS_TIME_OTHER] = "launching a step costs the same however short it is",
 };
 
-/* Prints the growth of chip-seconds per step by kind: that is what scaling lost. */
+/* Adds a table of the chip-seconds of a step by kind on few and on many chips; their growth is what scaling lost. */
 static void put_growth_kinds(ls_page *doc, const ls_plan_bottleneck *b, const char *chip) {
     const ls_prediction *from = &b->from.best.prediction, *to = &b->to.best.prediction;
     LS_TEXT(doc, "%s-seconds of a step, by kind:", chip);
@@ -108,6 +112,7 @@ static void put_growth_kinds(ls_page *doc, const ls_plan_bottleneck *b, const ch
     }
 }
 
+/* Adds a paragraph about the kind of time that limits scaling, or that none does. */
 static void put_limit(ls_page *doc, const ls_memo_facts *f) {
     const ls_plan_bottleneck *b = &f->answer->bottleneck;
     int own = ls_cluster_chips(&f->task->cluster);
@@ -147,17 +152,20 @@ void ls_memo_bottleneck(ls_page *doc, const ls_memo_facts *f) {
 
 /* ---- what to try ------------------------------------------------------------------------------------------------- */
 
+/* Returns the best change of the layout, or of the hardware, that gains more than 0.2 %; NULL: none. */
 static const ls_plan_change *first_change(const ls_memo_facts *f, bool hardware) {
     for (int i = 0; i < f->changes; i++)
         if (f->change[i].hardware == hardware && f->change[i].gain > .002) return &f->change[i];
     return NULL;
 }
 
-/* Returns the step's time scaled to as many tokens as now, to compare changed batches. */
+/* Returns the factor by which to multiply the time of a changed step to get the time for as many tokens as now, because
+ * a change may change the batch. */
 static double same_tokens(const ls_memo_facts *f, const ls_prediction *to) {
     return to->model_flops > 0 ? f->choice.prediction.model_flops / to->model_flops : 1;
 }
 
+/* Adds a paragraph about a change: what it gains, and in which kind of time. lead: the begin of the sentence. */
 static void put_change(ls_page *doc, const ls_memo_facts *f, const ls_plan_change *change, const char *lead) {
     const ls_prediction *to = &change->to.prediction, *from = &f->choice.prediction;
     ls_time_kind most = 0;
@@ -171,7 +179,8 @@ static void put_change(ls_page *doc, const ls_memo_facts *f, const ls_plan_chang
         ls_time_kind_phrase(most), LS_SECONDS(per * to->time[most]), LS_SECONDS(from->time[most]));
 }
 
-/* Prints the change that reduces what limits scaling, at the size where it does. */
+/* Adds a paragraph about the change that reduces the time which limits scaling, at the number of chips where it does;
+ * nothing without a limit. */
 static void put_treatment(ls_page *doc, const ls_memo_facts *f) {
     const ls_plan_bottleneck *b = &f->answer->bottleneck;
     const ls_plan_change *c = &b->treatment;

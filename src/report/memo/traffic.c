@@ -1,11 +1,13 @@
-/* traffic.c: how many bytes a chip sends in a step, why, and over which link.
+/* traffic.c: computes how many bytes a chip sends in a step, for what purpose, and over which link.
  *
- * Counted for a chip of a stage in the middle of the pipeline with as many layers as any; (n − 1)/n of the bytes for a
- * gather or a scatter among n, twice that for an all-reduce. */
+ * Bytes are those of a chip of a middle stage of the pipeline that has as many layers as any; a gather or a scatter
+ * among n chips sends (n − 1)/n of the buffer, an all-reduce twice that. Each fill function leaves its flow at 0 bytes
+ * if the layout has no such traffic. */
 #include "plan/cost/cost_case.h"
 #include "report/memo/facts.h"
 
-/* Sets the slowest link of a group of `size` chips, `inner` of which share a node. */
+/* Sets the slowest link of a group of `size` chips, `inner` of which share a node, and the bytes that leave the node by
+ * a chip's own adapter. */
 static void set_link(const ls_memo_facts *f, ls_memo_flow *flow, int size, int inner) {
     bool leaves = size > inner;
     flow->link = leaves ? &f->site->between : &f->site->inside;
@@ -13,10 +15,12 @@ static void set_link(const ls_memo_facts *f, ls_memo_flow *flow, int size, int i
     flow->outside_bytes = leaves ? flow->bytes / inner : 0; /* as many adapters of a node take part */
 }
 
+/* Sets the collective and the algorithm that is assumed. */
 static void set_how(ls_memo_flow *flow, const char *collective, const char *algorithm) {
     snprintf(flow->how, sizeof flow->how, "%s: %.80s", collective, algorithm);
 }
 
+/* Fills the flow of tensor parallelism for a stage with `layers` layers. */
 static void fill_tensor_flow(const ls_memo_facts *f, const ls_plan_case *c, double layers, ls_memo_flow *flow) {
     const ls_knobs *l = c->layout;
     if (l->tp < 2) return;
@@ -39,6 +43,7 @@ static void fill_tensor_flow(const ls_memo_facts *f, const ls_plan_case *c, doub
             ls_plan_collective_algorithm(c, l->tp, c->tp_inner).text);
 }
 
+/* Returns the seconds of the slowest transfer between neighbouring stages. */
 static double slowest_send(const ls_knobs *l, const ls_plan_chunks *chunks) {
     double most = 0;
     for (int s = 0; s < l->pp - 1; s++)
@@ -46,6 +51,7 @@ static double slowest_send(const ls_knobs *l, const ls_plan_chunks *chunks) {
     return most;
 }
 
+/* Fills the flow of activations between stages. */
 static void fill_stage_flow(const ls_memo_facts *f, const ls_plan_case *c, const ls_plan_chunks *chunks,
                             ls_memo_flow *flow) {
     const ls_knobs *l = c->layout;
@@ -63,7 +69,9 @@ static void fill_stage_flow(const ls_memo_facts *f, const ls_plan_case *c, const
     set_how(flow, "send and receive", "point to point");
 }
 
-/* Fills the flow for ZeRO 3 sharded among some replicas: the others have copies, whose gradients add up. */
+/* Fills the flow for ZeRO 3 sharded among some replicas only (hybrid sharding): the other groups of replicas hold
+ * copies of the shards, and the gradients of the copies are all-reduced. Sets reduce_bytes. params: those of a
+ * stage. */
 static void copies_flow(ls_memo_facts *f, const ls_plan_case *c, double params, ls_memo_flow *flow) {
     const ls_knobs *l = c->layout;
     int S = ls_plan_shards(c), copies = l->dp * l->context / S, inner = ls_plan_inner(f->site->node, l->tp * S, copies);
@@ -79,6 +87,8 @@ static void copies_flow(ls_memo_facts *f, const ls_plan_case *c, double params, 
     set_how(flow, "all-reduce", ls_plan_collective_algorithm(c, copies, inner).text);
 }
 
+/* Fills the flow of gradients and updated weights between replicas, and sets reduce_bytes and spread_bytes. params:
+ * those of a stage. */
 static void fill_replica_flow(ls_memo_facts *f, const ls_plan_case *c, double params, ls_memo_flow *flow) {
     const ls_knobs *l = c->layout;
     const ls_stack *stack = &c->task->stack;
@@ -101,6 +111,7 @@ static void fill_replica_flow(ls_memo_facts *f, const ls_plan_case *c, double pa
             ls_plan_collective_algorithm(c, D, c->dp_inner).text);
 }
 
+/* Fills the flow of ZeRO 3: weights that are all-gathered for each layer and micro-batch, and their gradients. */
 static void fill_gather_flow(const ls_memo_facts *f, const ls_plan_case *c, double layers, ls_memo_flow *flow) {
     const ls_knobs *l = c->layout;
     int D = ls_plan_shards(c);
@@ -120,7 +131,8 @@ static void fill_gather_flow(const ls_memo_facts *f, const ls_plan_case *c, doub
                                        : ls_plan_collective_algorithm(c, D, c->dp_inner).text);
 }
 
-/* Fills the flow over the link between two sites, which all chips share: their bytes of a step together. */
+/* Fills the flow over the link between two sites, which all chips share: their bytes of a step together; nothing with
+ * one site. */
 static void site_flow(const ls_memo_facts *f, const ls_plan_case *c, double params, ls_memo_flow *flow) {
     const ls_knobs *l = c->layout;
     if (f->task->cluster.sites < 2) return;

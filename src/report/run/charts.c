@@ -1,4 +1,4 @@
-/* charts.c: curves of runs, the time of their workers, their layout. */
+/* charts.c: draws curves of runs, the time of their workers, their layout. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +8,9 @@
 
 /* ---- curves ------------------------------------------------------------------------------------------------------ */
 
+/* How a column is drawn. */
 typedef struct about {
-    const char *title, *y_name, *stem;
+    const char *title, *y_name, *stem; /* stem: of the chart's file name */
     ls_axis_unit unit;
     bool from_zero, smooths, dots;
 } about;
@@ -44,6 +45,7 @@ typedef struct sheet {
     char texts[MARKS_MAX][MARK_TEXT];
 } sheet;
 
+/* Begins an empty chart of this kind. */
 static void begin_run_chart(sheet *s, const ls_view *runs, const ls_run_page_options *o, const about *a) {
     memset(s, 0, sizeof *s);
     s->chart = (ls_curves){.title = a->title,
@@ -60,11 +62,14 @@ static void begin_run_chart(sheet *s, const ls_view *runs, const ls_run_page_opt
     if (o->x == LS_VIEW_BY_TOKENS && runs[0].is_images) s->chart.x_name = "images";
 }
 
+/* Frees the chart's points and the chart. */
 static void free_run_chart(sheet *s) {
     for (int i = 0; i < CURVES_MAX; i++) free(s->points[i]);
     free(s);
 }
 
+/* Adds the curve of a column of a run; nothing if it was not recorded. name NULL: the curve has none. series: its
+ * colour. */
 static ls_status add_run_curve(sheet *s, const ls_view *run, ls_view_column column, int smooth, ls_view_x x, int series,
                                const char *name, bool faint) {
     enum { COLUMNS = 700 };
@@ -85,7 +90,7 @@ static ls_status add_run_curve(sheet *s, const ls_view *run, ls_view_column colu
     return LS_OK;
 }
 
-/* With what it smooths behind it. */
+/* Adds the curve smoothed as the options say, with the raw values, faint, behind it if `raw`. */
 static ls_status add_smooth(sheet *s, const ls_view *run, ls_view_column column, const ls_run_page_options *o,
                             int series, const char *name, bool raw) {
     int smooth = columns[column].smooths ? o->smooth : 0;
@@ -93,7 +98,7 @@ static ls_status add_smooth(sheet *s, const ls_view *run, ls_view_column column,
     return add_run_curve(s, run, column, smooth, o->x, series, name, false);
 }
 
-/* Adds marks for events and restarts of the only run. */
+/* Adds marks for events and restarts of the run; of very many events only some. */
 static void add_marks(sheet *s, const ls_view *run, ls_view_x x) {
     static const char letters[LS_EVENT_KINDS] = {'o', 'f', 'n', 'u', 'r', 's', 'a', 'x'};
     const ls_run_log *log = ls_view_log(run);
@@ -116,6 +121,7 @@ static void add_marks(sheet *s, const ls_view *run, ls_view_x x) {
     s->chart.mark_count = count;
 }
 
+/* Writes the caption; without anything to explain it is only for screen readers (\3 in front). Returns `text`. */
 static const char *caption_of(const ls_run_page_options *o, const about *a, int marks, char text[256]) {
     int used = 0;
     text[0] = '\0';
@@ -130,6 +136,7 @@ static const char *caption_of(const ls_run_page_options *o, const about *a, int 
     return text;
 }
 
+/* Adds the chart to the page, unless it has no curve. */
 static void finish_run_chart(ls_page *page, sheet *s, const ls_run_page_options *o, const about *a) {
     char text[256];
     if (s->chart.count > 0)
@@ -182,11 +189,13 @@ typedef struct spent {
 typedef struct times {
     spent worker[LS_WORKERS_MAX];
     int workers;
-    size_t steps;
+    size_t steps; /* that the means are of */
 } times;
 
+/* Returns the time, or 0 if it was not recorded. */
 static double known(float ms) { return isfinite(ms) ? (double)ms : 0; }
 
+/* Computes the mean time of the workers in the last recorded steps that had as many workers as the last. */
 static void find_times(const ls_run_log *log, times *t) {
     *t = (times){.workers = log->usage_count > 0 ? log->usage[log->usage_count - 1].workers : 0};
     for (size_t i = log->usage_count; i-- > 0 && t->steps < STEPS_USED;) {
@@ -217,6 +226,7 @@ static void find_times(const ls_run_log *log, times *t) {
     }
 }
 
+/* Draws a bar for each worker, at most WORKERS_SHOWN. An ls_svg_draw; ctx is a `times`. */
 static int draw_times(FILE *out, int width, const void *ctx) {
     static const ls_svg_named keys[] = {
         {"u", "computing"}, {"y", "reading data"}, {"m", "communication"}, {"i", "waiting for others"}};
@@ -262,6 +272,7 @@ typedef struct grid {
 static const ls_svg_named now_keys[] = {{"u", "computing"},  {"i", "waiting"},  {"a", "evaluating, sampling"},
                                         {"r", "checkpoint"}, {"y", "starting"}, {"v", "no sign of life"}};
 
+/* Draws the box of a worker with its number, and what it is doing as its tooltip. */
 static void put_worker(FILE *out, const grid *g, int rank, double x, double y, double wide, double high) {
     const ls_worker_now *now = g->now && rank < g->now->workers ? &g->now->worker[rank] : NULL;
     const char *look = now ? now->look : "u";
@@ -281,7 +292,8 @@ static void put_worker(FILE *out, const grid *g, int rank, double x, double y, d
     fputs("</g>\n", out);
 }
 
-/* Draws a frame for each replica (dp), in it a row for each part (tp) and a column for each stage (pp). */
+/* Draws a frame for each replica (dp), in it a row for each tensor-parallel part (tp) and a column for each stage (pp).
+ * An ls_svg_draw; ctx is a grid. */
 static int draw_grid(FILE *out, int width, const void *ctx) {
     const grid *g = ctx;
     enum { GAP = 10, HEAD = 16, HIGH = 24 };

@@ -1,4 +1,4 @@
-/* facts.c: a run in figures. */
+/* facts.c: computes the figures of a run from its records. */
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,12 +8,13 @@
 
 enum { LAST = 100, WINDOW_MAX = 50, WINDOW_SHARE = 10 };
 
+/* Orders numbers. A callback of qsort(). */
 static int compare_doubles(const void *a, const void *b) {
     double first = *(const double *)a, second = *(const double *)b;
     return (first > second) - (first < second);
 }
 
-/* Returns the median of the last 100 steps; NaN if none recorded it. */
+/* Returns the median of a value over the last 100 steps; NaN if none recorded it. */
 static double median(const ls_run_log *log, double (*get)(const ls_run_log_step *step)) {
     double values[LAST];
     int count = 0;
@@ -27,10 +28,13 @@ static double median(const ls_run_log *log, double (*get)(const ls_run_log_step 
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
+/* Returns the tokens (or images) per second of a step. */
 static double speed_of(const ls_run_log_step *s) { return s->tokens_s; }
+/* Returns the MFU of a step, as a share of 1. */
 static double mfu_of(const ls_run_log_step *s) { return s->mfu; }
 static double seconds_of(const ls_run_log_step *s) { return s->ms / 1e3; }
 
+/* Computes trained time, wall time, goodput and tokens; goodput is NaN if the records contradict each other. */
 static void find_times(const ls_run_log *log, ls_view_facts *f) {
     long long first = log->start_count > 0 ? log->starts[0].unix_ms : LS_RUN_NONE, last = LS_RUN_NONE;
     f->trained_s = f->tokens = 0;
@@ -46,6 +50,7 @@ static void find_times(const ls_run_log *log, ls_view_facts *f) {
     f->goodput = f->wall_s > 0 && f->trained_s <= f->wall_s * 1.001 ? f->trained_s / f->wall_s : (double)NAN;
 }
 
+/* Computes the losses; skipped steps do not count in the mean. */
 static void find_losses(const ls_run_log *log, ls_view_facts *f) {
     double sum = 0;
     int count = 0;
@@ -69,7 +74,7 @@ static void find_losses(const ls_run_log *log, ls_view_facts *f) {
     }
 }
 
-/* Formats "gpt2-124m" as "GPT-2 124M (gpt2-124m)"; any other name, such as a file, stays. */
+/* Writes "gpt2-124m" as "GPT-2 124M (gpt2-124m)"; any other name, such as a file, stays. */
 static void name_model(const char *name, char *out, size_t room) {
     static const struct {
         const char *begin, *family;

@@ -1,4 +1,4 @@
-/* page.c: the sections of a page of runs, in their order. */
+/* page.c: composes the sections of a page of runs, and writes the report. */
 #include "report/run/page.h"
 
 #include <math.h>
@@ -11,9 +11,10 @@
 
 /* ---- one run ----------------------------------------------------------------------------------------------------- */
 
+/* Adds a line to the block of key figures. */
 static void put_fact(ls_page *page, const char *value, const char *what) { ls_page_put(page, "%s\t%s\n", value, what); }
 
-/* Prints the smoothed mean and the last value beside it. */
+/* Adds the mean training loss of the last steps, and that of the last step. */
 static void put_losses(ls_page *page, const ls_view_facts *f) {
     char value[32], what[64];
     snprintf(value, sizeof value, "%.4f", f->train_loss);
@@ -23,6 +24,7 @@ static void put_losses(ls_page *page, const ls_view_facts *f) {
     if (f->step > 0) put_fact(page, value, "training loss of the last step");
 }
 
+/* Adds the block of key figures; leaves out what is not known. */
 static void put_facts(ls_page *page, const ls_view *run, const ls_view_facts *f) {
     char text[80];
     ls_page_add(page, LS_PAGE_FACTS, "%s", "");
@@ -42,17 +44,20 @@ static void put_facts(ls_page *page, const ls_view *run, const ls_view_facts *f)
     if (f->goodput > 0) put_fact(page, LS_PERCENT(f->goodput), "goodput");
 }
 
+/* Adds the evidence of a finding and its advice. */
 static void put_cause(ls_page *page, const ls_finding *f) {
     for (int i = 0; i < f->evidence_count; i++) LS_ITEM(page, "%s", f->evidence[i]);
     if (f->action[0]) LS_TEXT(page, "What to do: %s", f->action);
 }
 
+/* Adds the title of a finding, its evidence and its advice. */
 static void put_finding(ls_page *page, const ls_finding *f) {
     LS_TEXT(page, "\1%s\2", f->title);
     put_cause(page, f);
 }
 
-/* Adds the doctor's verdict. d NULL: not made yet. */
+/* Adds the section with the doctor's diagnosis. d NULL: there is none, because the run has too many steps for a live
+ * page. */
 static void put_doctor(ls_page *page, const ls_view *run, const ls_diagnosis *d) {
     const ls_run_log *log = ls_view_log(run);
     LS_HEADING(page, "What the doctor says");
@@ -80,6 +85,7 @@ static void put_doctor(ls_page *page, const ls_view *run, const ls_diagnosis *d)
         LS_TEXT(page, "Covers the steps up to %lld.", log->steps[run->doctor->steps - (run->doctor->steps > 0)].step);
 }
 
+/* Adds the last three texts that the run generated; nothing without any. */
 static void put_samples(ls_page *page, const ls_run_log *log) {
     enum { SHOWN = 3, BYTES = 4000 };
     if (log->sample_count == 0) return;
@@ -90,6 +96,7 @@ static void put_samples(ls_page *page, const ls_run_log *log) {
     }
 }
 
+/* Adds the table of the run's options. */
 static void put_options(ls_page *page, const ls_run_log *log) {
     LS_HEADING(page, "Configuration");
     ls_page_add_table(page, "ll", "option\tvalue\n");
@@ -97,7 +104,7 @@ static void put_options(ls_page *page, const ls_run_log *log) {
         if (log->options[i].value[0]) ls_page_put(page, "%s\t%s\n", log->options[i].name, log->options[i].value);
 }
 
-/* Reads a text member of a small JSON file beside the metrics; "" if there is none. */
+/* Reads a text member of a small JSON file in the run's folder; "" if there is none. */
 static void read_member(const char *folder, const char *file, const char *member, char *out, size_t room) {
     ls_path path = ls_path_in(folder, file);
     json_t *root = NULL;
@@ -109,6 +116,8 @@ static void read_member(const char *folder, const char *file, const char *member
     json_decref(root);
 }
 
+/* Adds the section with the identity's hash (two runs with the same one have the same bits), the newest checkpoint and
+ * the hash of its weights. */
 static void put_identity(ls_page *page, const ls_view *run) {
     const ls_run_log *log = ls_view_log(run);
     char hash[64], latest[64], weights[64] = "";
@@ -149,18 +158,21 @@ static void put_identity(ls_page *page, const ls_view *run) {
 
 /* ---- several ----------------------------------------------------------------------------------------------------- */
 
+/* Adds a cell; a dash if the value is not finite. */
 static void put_number(ls_page *page, int digits, double value) {
     char text[32] = "–";
     if (isfinite(value)) snprintf(text, sizeof text, "%.*f", digits, value);
     ls_page_put(page, "\t%s", text);
 }
 
+/* Returns the diagnosis in a few words. d NULL: not made yet. */
 static const char *name_verdict(const ls_diagnosis *d) {
     if (!d) return "not diagnosed yet";
     if (d->cause_count > 0) return ls_cause_name(d->finding[0].cause);
     return d->verdict == LS_VERDICT_CLEAN ? "nothing found" : "too few steps";
 }
 
+/* Adds a table with a row for each run. is_live: long runs are diagnosed later, or never. */
 static ls_status put_comparison(ls_page *page, const ls_view *runs, int count, bool is_live) {
     LS_HEADING(page, "Comparison");
     ls_page_add_table(page, "llrrrrrrrl",
@@ -183,11 +195,13 @@ static ls_status put_comparison(ls_page *page, const ls_view *runs, int count, b
     return LS_OK;
 }
 
+/* Returns the value of a run's option; "": not recorded. */
 static const char *value_of(const ls_run_log *log, const char *name) {
     const char *value = ls_run_log_option_get(log, name);
     return value ? value : "";
 }
 
+/* Adds a table of the first run's options whose values differ in other runs. */
 static void put_differences(ls_page *page, const ls_view *runs, int count) {
     bool any = false;
     const ls_run_log *first = ls_view_log(&runs[0]);
@@ -213,7 +227,7 @@ static void put_differences(ls_page *page, const ls_view *runs, int count) {
     if (!any) LS_TEXT(page, "All options of the runs are the same.");
 }
 
-/* Adds one of several runs: words, and the first cause that the doctor names. */
+/* Adds the section of one of several runs: sentences, and the first cause that the doctor names. */
 static ls_status put_run(ls_page *page, const ls_view *run) {
     const ls_diagnosis *d;
     ls_view_facts f;
@@ -227,6 +241,7 @@ static ls_status put_run(ls_page *page, const ls_view *run) {
 
 /* ---- the page ---------------------------------------------------------------------------------------------------- */
 
+/* Adds all charts over steps. */
 static ls_status put_curves(ls_page *page, const ls_view *runs, int count, const ls_run_page_options *o) {
     LS_HEADING(page, "Loss");
     LS_TRY(ls_run_loss_charts(page, runs, count, o));

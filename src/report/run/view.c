@@ -1,4 +1,4 @@
-/* view.c: curves of few points, step by step. */
+/* view.c: reduces the curves of a run to few points, step by step, and caches its diagnosis. */
 #include "report/run/view.h"
 
 #include <limits.h>
@@ -13,32 +13,36 @@ const int ls_view_halves[LS_VIEW_SMOOTHS] = {0, 10, 100, 1000};
 
 /* ---- points ------------------------------------------------------------------------------------------------------ */
 
+/* A value of a step. */
 typedef struct place {
     double step, seconds, y;
 } place;
 
+/* The least and the greatest value of `per` consecutive steps. */
 typedef struct bucket {
     place low, high; /* y of both is NaN: a gap */
 } bucket;
 
 typedef struct curve {
-    bucket *buckets; /* [LS_VIEW_BUCKETS]; NULL: nothing was recorded yet */
-    size_t count, per, in_last;
-    double sum, weight; /* of smoothing */
+    bucket *buckets;            /* [LS_VIEW_BUCKETS]; NULL: nothing was recorded yet */
+    size_t count, per, in_last; /* buckets used; steps in each; steps in the last one */
+    double sum, weight;         /* of exponential smoothing */
 } curve;
 
 struct ls_view_points {
     curve curve[LS_VIEW_COLUMNS][LS_VIEW_SMOOTHS];
-    size_t steps, validations; /* taken from the log */
-    double trained_s;          /* in these steps */
-    double keep[LS_VIEW_SMOOTHS];
+    size_t steps, validations;    /* taken from the log */
+    double trained_s;             /* in these steps */
+    double keep[LS_VIEW_SMOOTHS]; /* factor by which older values weigh less with each step */
 };
 
+/* Adds the values of `other` to a bucket; a gap takes them over. */
 static void merge_buckets(bucket *into, const bucket *other) {
     if (isnan(into->low.y) || other->low.y < into->low.y) into->low = other->low;
     if (isnan(into->high.y) || other->high.y > into->high.y) into->high = other->high;
 }
 
+/* Merges neighbouring buckets of a full curve in pairs, so that half of them are free. */
 static void halve_buckets(curve *c) {
     for (size_t i = 0; i < LS_VIEW_BUCKETS / 2; i++) {
         c->buckets[i] = c->buckets[2 * i];
@@ -48,6 +52,7 @@ static void halve_buckets(curve *c) {
     c->per *= 2;
 }
 
+/* Adds the value of the next step to the curve; NaN is a gap unless the bucket has other values. */
 static ls_status add_place(curve *c, place at) {
     if (!c->buckets) {
         if (isnan(at.y)) return LS_OK; /* a column that was never recorded takes no memory */
@@ -68,12 +73,14 @@ static ls_status add_place(curve *c, place at) {
     return LS_OK;
 }
 
-/* Returns whether the column is smoothed: values that rarely change, or are recorded rarely, are not. */
+/* Returns whether the column can be smoothed: values that rarely change, or are recorded rarely, are not. */
 static bool smooths(ls_view_column column) {
     return column == LS_VIEW_LOSS || column == LS_VIEW_NORM || column == LS_VIEW_SPEED || column == LS_VIEW_MFU ||
            column == LS_VIEW_STEP_TIME;
 }
 
+/* Adds a value to the curves of a column, raw and with each smoothing. Values that are not finite before the first
+ * finite one are left out. */
 static ls_status add_view_point(ls_view_points *p, ls_view_column column, double step, double seconds, double y) {
     if (!isfinite(y) && !p->curve[column][0].buckets) return LS_OK; /* before the first value there is no gap */
     for (int s = 0; s < (smooths(column) ? LS_VIEW_SMOOTHS : 1); s++) {
@@ -89,6 +96,7 @@ static ls_status add_view_point(ls_view_points *p, ls_view_column column, double
     return LS_OK;
 }
 
+/* Frees all curves, so that the log can be read again from its start. */
 static void clear_points(ls_view_points *p) {
     for (int k = 0; k < LS_VIEW_COLUMNS; k++)
         for (int s = 0; s < LS_VIEW_SMOOTHS; s++) {
@@ -101,6 +109,7 @@ static void clear_points(ls_view_points *p) {
 
 /* ---- from the log ------------------------------------------------------------------------------------------------ */
 
+/* Returns when the run first started, in milliseconds since 1970; LS_RUN_NONE if it is not recorded. */
 static long long first_ms(const ls_run_log *log) {
     if (log->start_count > 0 && log->starts[0].unix_ms > 0) return log->starts[0].unix_ms;
     return log->step_count > 0 ? log->steps[0].unix_ms : LS_RUN_NONE;
@@ -112,6 +121,7 @@ static double seconds_of(const ls_run_log *log, long long unix_ms, double traine
     return first > 0 && unix_ms >= first ? (double)(unix_ms - first) / 1e3 : trained_s;
 }
 
+/* Adds a recorded step to the curves of all columns. */
 static ls_status add_step(ls_view_points *p, const ls_run_log *log, const ls_run_log_step *s) {
     double ms = isfinite(s->ms) ? s->ms : 0, step = (double)s->step;
     p->trained_s += ms / 1e3;
@@ -160,6 +170,7 @@ static double seconds_at(const ls_view_points *p, double step) {
     return c->buckets[low < c->count ? low : c->count - 1].low.seconds;
 }
 
+/* Adds the steps and evaluations that the log has gained, and updates tokens_per_step. */
 static ls_status take_new_steps(ls_view *view) {
     const ls_run_log *log = ls_series_log(view->series);
     ls_view_points *p = view->points;
@@ -185,6 +196,7 @@ static ls_status take_new_steps(ls_view *view) {
 
 /* ---- a view ------------------------------------------------------------------------------------------------------ */
 
+/* Writes the last component of the folder's path; for "." and ".." that of its real path. */
 static void name_folder(const char *folder, char name[LS_RUN_NAME_MAX]) {
     char text[PATH_MAX + 1];
     snprintf(text, sizeof text, "%s", folder);
@@ -237,7 +249,8 @@ ls_status ls_view_refresh(ls_view *view, bool *changed) {
 
 /* ---- the doctor -------------------------------------------------------------------------------------------------- */
 
-/* Returns whether the run has grown by a tenth, or has a new event, since the diagnosis. */
+/* Returns whether the run has grown by a tenth since the diagnosis (a finished one: at all), or has a new event or
+ * start. */
 static bool is_outdated(const ls_view_doctor *d, const ls_run_log *log) {
     enum { PARTS = 10 };
     size_t grows = log->is_open ? d->steps / PARTS + 1 : 1;

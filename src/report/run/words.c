@@ -1,4 +1,4 @@
-/* words.c: a run in sentences. */
+/* words.c: describes a run in sentences, and its events. */
 #include <math.h>
 #include <string.h>
 
@@ -58,6 +58,7 @@ void ls_run_events(ls_page *page, const ls_run_log *log) {
     if (all > SHOWN) LS_TEXT(page, "The newest of %zu events; metrics.jsonl has them all.", all);
 }
 
+/* Adds a paragraph: what was trained, how many steps are done, how long it took, and how it ended. */
 static void say_what(ls_page *page, const ls_view *run, const ls_view_facts *f) {
     const ls_run_log *log = ls_view_log(run);
     const char *data = ls_run_log_option_get(log, "data"), *precision = ls_run_log_option_get(log, "precision");
@@ -85,6 +86,7 @@ static void say_what(ls_page *page, const ls_view *run, const ls_view_facts *f) 
                     "It ended before its last step and recorded no reason: it was killed, or the machine went down. ");
 }
 
+/* Adds the losses of the last steps and of validation. */
 static void say_how_well(ls_page *page, const ls_view *run, const ls_view_facts *f) {
     if (f->step > 0) LS_TEXT(page, "The training loss of the last step is \1%.4f\2", f->last_loss);
     if (f->step > 0 && isfinite(f->train_loss) && f->train_window > 1)
@@ -97,7 +99,8 @@ static void say_how_well(ls_page *page, const ls_view *run, const ls_view_facts 
     ls_page_put(page, ". ");
 }
 
-/* Adds the verdict. Events alone do not prove that a run went well: the doctor also judges the course of the loss. */
+/* Ends the paragraph about events with the verdict. Events alone do not prove that a run went well: the doctor also
+ * judges the course of the loss. */
 static void say_verdict(ls_page *page, const ls_diagnosis *d, bool any_event) {
     if (d && d->cause_count > 0)
         ls_page_put(page, "%s The doctor says: \1%s\2.", any_event ? "." : "no event was recorded.",
@@ -110,6 +113,7 @@ static void say_verdict(ls_page *page, const ls_diagnosis *d, bool any_event) {
         ls_page_put(page, "no event was recorded%s.", d ? "; there are too few steps to judge the run" : "");
 }
 
+/* Adds a paragraph that counts restarts and events by kind, and the doctor's verdict. */
 static void say_events(ls_page *page, const ls_run_log *log, const ls_view_facts *f, const ls_diagnosis *d) {
     static const char *const names[LS_EVENT_KINDS] = {"overflows",
                                                       "overflows at the lowest scale",
