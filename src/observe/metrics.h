@@ -9,8 +9,8 @@
  * 5. The last member of a line, "checksum", covers all bytes before it, so a line with a flipped bit is recognised even
  *    if it is valid JSON. Older versions wrote no checksum.
  *
- * Rotation: when a file has reached LS_METRICS_FILE_MAX at the end of a line, it is renamed ("set aside") to
- * metrics-LASTSTEP.jsonl (twelve digits), and a new file begins with a line that names it:
+ * Rotation (ls_metrics_end() does it): when a file has reached LS_METRICS_FILE_MAX at the end of a line, it is renamed
+ * ("set aside") to metrics-LASTSTEP.jsonl (twelve digits), and a new file begins with a line that names it:
  * {"step":N,"continues":"…","saved_step":M}. So `cat metrics*.jsonl` is the whole series, the names are its index, and
  * a run that resumes reads only one file.
  *
@@ -39,11 +39,13 @@ void ls_metrics_set_file_max(ls_metrics *metrics, int64_t bytes);
 /* Thins (ls_metrics_thin()) all files that were set aside except the latest `keep`, now and after each rotation; 0
  * thins none. A failure is logged as a warning, and the file stays whole. */
 void ls_metrics_set_keep(ls_metrics *metrics, int64_t keep);
-/* Drops a line that was begun but not ended, and frees `metrics` even if closing fails. */
+/* Closes the file and frees `metrics`, even if closing fails. A line that was begun but not ended is lost. */
 ls_status ls_metrics_close(ls_metrics *metrics);
 
 /* Write a line: begin, members, end. Keys are plain words, not escaped. Only ls_metrics_end() writes and reports
- * errors: it refuses a line of more than LS_METRICS_LINE_MAX bytes, and rotates the file. */
+ * errors: it refuses a line of more than LS_METRICS_LINE_MAX bytes (LS_ERR_INPUT), writes the line, and rotates the
+ * file if it has become too large. A member with the key "step" also sets the step that names the next file set
+ * aside. */
 void ls_metrics_begin(ls_metrics *metrics);
 void ls_metrics_add_i64(ls_metrics *metrics, const char *key, int64_t value);
 void ls_metrics_add_f64(ls_metrics *metrics, const char *key, double value);
