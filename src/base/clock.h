@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+/* Return the time of the clock, in nanoseconds and in seconds. They cannot fail. */
 uint64_t ls_clock_ns(void);
 double ls_clock_seconds(void);
 /* Sleeps at least this long, also when signals arrive. */

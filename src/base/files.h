@@ -88,7 +88,7 @@ size_t ls_fd_read(int fd, void *data, size_t bytes, off_t offset);
 /* Calls fsync(2), with retries; writes a large file piece by piece and reports progress. −1 with errno on failure. */
 int ls_fd_sync(int fd);
 
-/* Returns whether the path names anything; follows links. */
+/* Returns whether the path names anything; follows links, so false for a link whose target is missing. */
 bool ls_file_exists(const char *path);
 /* Returns whether the path ends with `suffix`; ignores case. */
 bool ls_file_has_suffix(const char *path, const char *suffix);
@@ -97,6 +97,7 @@ bool ls_file_has_suffix(const char *path, const char *suffix);
 
 /* Creates the folder and its parents, as mkdir -p does. LS_ERR_INPUT if a file has the name. */
 ls_status ls_dir_make(const char *path);
+/* Returns whether the path names a folder; follows links. */
 bool ls_folder_exists(const char *path);
 /* Returns whether folder/name exists. */
 bool ls_folder_has(const char *folder, const char *name);

@@ -1,9 +1,9 @@
 /* hash.h: 128-bit XXH3 of bytes, whole or in pieces, of files, of fp32 tensors, and of lists of hashes.
  *
  * It detects differences and corruption, but does not protect against an attacker. The hash of fp32 values is that of
- * their little-endian bytes with every NaN replaced by 0x7FC00000 (rule 16), so that equal numbers have equal hashes on
- * every machine; −0 and +0 differ. The text form is that of xxhsum. Any thread may call; only streams and files
- * allocate memory. */
+ * their little-endian bytes with every NaN replaced by 0x7FC00000 (rule 16 of docs/reference/arithmetic.md), so that
+ * equal numbers have equal hashes on every machine; −0 and +0 differ. The text form is that of xxhsum. Any thread may
+ * call; only streams and files allocate memory. */
 #ifndef LS_BASE_HASH_H
 #define LS_BASE_HASH_H
 
@@ -19,6 +19,7 @@ typedef struct ls_hash128 {
 
 enum { LS_HASH_TEXT_BYTES = 33 };
 
+/* Returns the XXH3 hash of the bytes as they are. */
 ls_hash128 ls_hash_bytes(const void *data, size_t bytes);
 /* Returns the same as ls_hash_bytes(), and reports progress (base/alive.h): for large data, such as a mapped file. */
 ls_hash128 ls_hash_long(const void *data, size_t bytes);
@@ -31,7 +32,7 @@ ls_hash128 ls_hash_combine(const ls_hash128 *hashes, size_t count);
 
 typedef struct ls_hash_stream ls_hash_stream;
 
-/* Makes a stream without bytes. Returns NULL if memory is short. */
+/* Makes a stream without bytes, which the caller destroys. Returns NULL if memory is short. */
 ls_hash_stream *ls_hash_stream_create(void);
 void ls_hash_stream_destroy(ls_hash_stream *stream);
 /* Forgets all bytes, as after creation. */

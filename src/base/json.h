@@ -23,7 +23,7 @@ ls_status ls_json_load_text(const char *source, const char *text, size_t bytes, 
 bool ls_json_is_format(const char *path, const char *text, size_t bytes);
 
 ls_status ls_json_get_i64(const json_t *object, const char *key, int64_t *out);
-/* Accepts integers too. */
+/* Accepts integers too, rounded to a double. */
 ls_status ls_json_get_f64(const json_t *object, const char *key, double *out);
 ls_status ls_json_get_bool(const json_t *object, const char *key, bool *out);
 /* Reads a string. It, and an object or array below, are borrowed from `object`. */
