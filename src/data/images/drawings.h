@@ -27,18 +27,21 @@ typedef struct ls_drawing_spec {
     uint32_t part, size, channels; /* size: pixels per side, within the limits above; channels 1 or 3 */
 } ls_drawing_spec;
 
+/* Names of the kinds, "ring" and so on, by class. */
 extern const char *const ls_drawing_names[LS_DRAWINGS_KINDS];
 
-/* Generates drawing number `index` < 2^48 as bytes [channels][size][size]. */
+/* Generates drawing number `index` < 2^48 as bytes [channels][size][size]. Its class is index mod 10. */
 void ls_drawing_make(const ls_drawing_spec *spec, uint64_t index, uint8_t *out);
 
 /* ---- cache ------------------------------------------------------------------------------------------------------- */
 
+/* The drawings 0 … count−1 of one specification, generated when they are first requested. Any thread may get them. */
 typedef struct ls_drawings ls_drawings;
 
 void ls_drawings_destroy(ls_drawings *drawings);
 const ls_drawing_spec *ls_drawings_get_spec(const ls_drawings *drawings);
-/* Returns the pixels of drawing `index` < count: cached ones, or `scratch` while another thread generates them. */
+/* Returns the pixels of drawing `index` < count: those of the cache, valid until destroy, or `scratch` while another
+ * thread generates the drawing. `scratch` may be NULL if only one thread reads. */
 const uint8_t *ls_drawings_get(ls_drawings *drawings, uint64_t index, uint8_t scratch[LS_DRAWINGS_BYTES_MAX]);
 
 #endif

@@ -41,7 +41,7 @@ typedef struct ls_token_shard_sums {
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* Starts as {0}. */
+/* The checksums of the pieces written so far. Starts as {0}. */
 typedef struct ls_token_sum_list {
     uint64_t *sums;
     size_t count, capacity;
@@ -55,6 +55,7 @@ ls_status ls_token_sum_list_write(const ls_token_sum_list *list, const ls_token_
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
+/* The checksums of an open shard, and which of its pieces were verified. */
 typedef struct ls_token_sums ls_token_sums;
 
 /* Opens the sums of a shard with `bytes` bytes of ids whose header has the checksum `shard`; *ids receives the hash of
