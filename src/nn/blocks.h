@@ -10,7 +10,7 @@
 
 typedef struct ls_model {
     ls_shape shape;
-    int S;
+    int S; /* slices into which layers are cut (nn/param.h) */
     int nblocks;
     ls_block *blocks;
     int nparams;
@@ -21,23 +21,25 @@ typedef struct ls_model {
 int ls_model_params(const ls_model *model);
 /* Returns parameter i in model order, or NULL if there is none. */
 ls_param *ls_model_param(const ls_model *model, int i);
-/* Returns the parameter with this full name, such as "blocks.3.attn.qkv.weight", or NULL. */
+/* Returns the parameter with this full name, such as "blocks.3.attn.qkv.weight", or NULL. Searches all parameters. */
 ls_param *ls_model_find(const ls_model *model, const char *name);
 /* Returns the table that the first block looks tokens up in; NULL for an image model. */
 ls_param *ls_model_tokens(const ls_model *model);
 
-/* Gives this worker slices first … first + count − 1 of every parameter that slices cut. A new model has all of them.
- */
+/* Makes first … first + count − 1 of the S slices this worker's part of every parameter that slices cut. A new model
+ * has all of them. */
 void ls_model_take_slices(ls_model *model, int first, int count);
 
 /* Returns the elements of all parameters, including running statistics. A tied table counts once. */
 size_t ls_model_elems(const ls_model *model);
 /* Returns the elements that the optimizer learns: all but running statistics. */
 size_t ls_model_learned_elems(const ls_model *model);
-/* Returns the work and the bytes of block b in a forward pass over B sequences of T tokens. */
+/* Returns the work and the bytes of block b, all slices together, in a forward pass over B sequences of T tokens. For
+ * the planner and for FLOP/s. */
 ls_block_cost ls_model_block_cost(const ls_model *model, const ls_policy *policy, int b, size_t B, size_t T);
-/* Returns the model FLOPs of one forward and backward pass over B sequences of T tokens: three times the forward pass,
- * of which causal attention counts only the keys that a query sees. Recomputation does not count. */
+/* Returns the model FLOPs of one forward and backward pass over B sequences of T tokens: three times the forward
+ * pass, of which causal attention counts only the keys that a query sees. Recomputation does not count. MFU is
+ * measured by them. */
 double ls_model_step_flops(const ls_model *model, size_t B, size_t T);
 
 #endif

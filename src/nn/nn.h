@@ -1,20 +1,24 @@
-/* nn.h: the context of the layers, ls_nn: a device, a shape, this worker's slices of it, the rows of a micro-batch, and
- * the steps of its weight gradients; and the matmuls, norms and gradients that layers share.
+/* nn.h: the context of the layers, ls_nn: a device, a shape, this worker's slices of it, the rows of a micro-batch,
+ * and the steps of its weight gradients; and the matmuls, norms and gradients that layers share. The executor
+ * (parallel/partition) fills in the context; the kinds of blocks (blocks/, images/) call the functions. "Rule N" is
+ * one of docs/reference/arithmetic.md, which fix every operation to the bit.
  *
  * Rows are tokens: B sequences of T rows each, sequence by sequence. While text is generated B is 1, and the rows are
  * positions `first` … first + T − 1 of it; the keys and values of earlier positions are still in their place. Values
  * are the same bits in both cases (rule 6).
  *
  * Tensor parallelism. The workers of a TP group share every layer: each worker has some of the slices, that is, some
- * heads, columns of the MLP and rows of the vocabulary. Every worker has the whole residual stream and the norms
+ * heads, columns of the MLP and rows of the vocabulary. Their number S is fixed before the number of workers is; each
+ * slice is summed by itself, and one tree adds the slices. Every worker has the whole residual stream and the norms
  * between the layers. With sequence parallelism it has only the tokens of its token slices, in every sequence:
  *
  *     stream rows ─ norm ─┤gather├─ all rows, own slices ─┤sum over the TP group, scatter├─ stream rows
  *
  * param_slices.c has the two crossings; alone, they cost nothing.
  *
- * Types. Tensors of type void * are of the policy's type for operands and results of matmuls, `act`: a matmul's result
- * is rounded once, after the sum over the TP group and the bias, and every worker reads the rounded value (rule 10).
+ * Types. Tensors of type void * are of the policy's type for operands and results of matmuls, `act`: a matmul's
+ * result is rounded once, after the sum over the TP group and the bias, and every worker reads the rounded value
+ * (rule 10). hgmma is the matrix unit of GPUs (tensor cores).
  *
  * Everything that is written is memory of the device. Functions return what the device's operations return. */
 #ifndef LS_NN_NN_H
@@ -51,16 +55,16 @@ typedef struct ls_scratch {
     float *loss;   /* of the last block: [rows] */
 } ls_scratch;
 
-/* This worker's part of the widths of a shape. */
+/* This worker's part of the widths of a shape, by its slices. */
 typedef struct ls_widths {
     size_t heads, kv_heads;
-    size_t query, qkv; /* columns */
-    size_t hidden, mlp;
-    size_t vocabulary, first_id;
-    size_t logits; /* from a row of logits to the next */
+    size_t query, qkv;           /* columns of q, and of q, k and v together */
+    size_t hidden, mlp;          /* columns of the MLP; mlp: twice as many in a gated one */
+    size_t vocabulary, first_id; /* rows of the token table, and the first one */
+    size_t logits;               /* from a row of logits to the next */
 } ls_widths;
 
-/* Returns the q and k heads. */
+/* Returns how many heads of q and of k there are together. */
 static inline size_t ls_widths_heads(const ls_widths *own) { return own->heads + own->kv_heads; }
 
 /* Observer of the gradient of each group: called once for each parameter (each use of a tied table) and group, when its
@@ -70,7 +74,8 @@ typedef struct ls_leaf_watch {
     void *ctx;
 } ls_leaf_watch;
 
-/* Observer of results on the way: of each matmul, before it is joined over the TP group. */
+/* Observer of results on the way: called with the result of each matmul, before it is joined over the TP group. The
+ * partition uses it for hashes of results (bisect) and to find where a value first is not finite. */
 typedef struct ls_made_part {
     size_t first, count; /* sequences of the micro-batch */
     int made;            /* results of these so far */
@@ -117,7 +122,7 @@ typedef struct ls_nn {
     bool infers;  /* running statistics are used instead */
     ls_norm_sync sync;
 
-    size_t B, T, first;
+    size_t B, T, first;           /* sequences, tokens of each, and the position of the first token */
     size_t token0, stream_T;      /* of a sequence: tokens token0 … token0 + stream_T − 1 are in the stream here */
     const int32_t *ids, *targets; /* one for each row, memory of the device */
     const float *images;          /* of image models, in the place of ids: [B][height][width][channels] */
@@ -135,9 +140,11 @@ typedef struct ls_nn {
     ls_fusion fusion;
 } ls_nn;
 
-/* Sets this worker's slices: first … first + count − 1 of S. */
+/* Sets this worker's slices, first … first + count − 1 of S, and the widths and its place in the TP group that
+ * follow. */
 void ls_nn_take_slices(ls_nn *nn, int S, int first, int count);
-/* Sets the rows: B sequences of T tokens, from position 0. */
+/* Sets the rows: B sequences of T tokens, from position 0. With sequence parallelism also which tokens this worker
+ * has in the stream. */
 void ls_nn_set_rows(ls_nn *nn, size_t B, size_t T);
 
 /* Return the rows of the micro-batch, and those that this worker has in the residual stream. */
@@ -150,7 +157,7 @@ void *ls_nn_take(const ls_nn *nn, ls_arena *arena, const char *kind, size_t rows
 static inline float *ls_nn_take_f32(ls_arena *arena, const char *kind, size_t rows, size_t columns) {
     return ls_arena_take_array(arena, kind, rows, columns * sizeof(float));
 }
-/* Takes scratch->cross, if it is needed. */
+/* Returns memory for scratch->cross from the arena; NULL if it is not needed. */
 void *ls_nn_take_cross(const ls_nn *nn, ls_arena *arena);
 /* Takes scratch->rows, ->joined and ->cross, if the workers of a TP group share sums. */
 void ls_nn_take_joins(const ls_nn *nn, ls_arena *arena, ls_scratch *scratch);
@@ -187,9 +194,9 @@ static inline ls_status ls_nn_made(const ls_nn *nn, const void *y, ls_dtype dtyp
 
 /* ---- matmuls ---------------------------------------------------------------------------------------------------- */
 
-/* Computes y[rows][n] = x[rows][k]·W[n][k]ᵀ + bias. */
+/* Computes y[rows][n] = x[rows][k]·W[n][k]ᵀ + bias, with this worker's rows of W. `bias` may be NULL. */
 ls_status ls_nn_project(const ls_nn *nn, void *y, const void *x, const ls_param *w, const ls_param *bias);
-/* Computes pre = x·Wᵀ + bias and y = gelu(pre). */
+/* Computes pre = x·Wᵀ + bias and y = gelu(pre), fused if the device can. `bias` may be NULL. */
 ls_status ls_nn_project_gelu(const ls_nn *nn, void *pre, void *y, const void *x, const ls_param *w,
                              const ls_param *bias);
 /* Computes pre = x·Wᵀ and y = silu(gate)·up in one operation. The columns of pre are `gate` columns of gate, as many of
@@ -235,14 +242,15 @@ enum { LS_NN_TOKEN_BLOCK = 64 };
 ls_token_groups ls_nn_groups(const ls_nn *nn, const ls_grad_step *step);
 /* Adds slot[at] to the `joins` entries below it; the sum is then in slot[at − joins]. */
 ls_status ls_nn_grad_join(const ls_nn *nn, const ls_grad *grad, int at, int joins, size_t elems);
-/* Ends a step whose sum is in its own slot: rounds the sum if the policy says so, passes it to the observer `watch` if
- * its group is complete, and joins it to the slots below. */
+/* Ends a step whose sum is in its own slot: rounds the sum if the policy says so, sets it to −0 if its group counts
+ * as absent, passes it to the observer `watch` if its group is complete, and joins it to the slots below. */
 ls_status ls_nn_grad_end(const ls_nn *nn, const ls_param *param, const ls_grad *grad, const ls_grad_step *step,
                          size_t elems);
 
 /* ---- gradients of vectors ---------------------------------------------------------------------------------------- */
 
-/* Compute the gradient of a bias: of this worker's columns, added to all rows; or of the stream. */
+/* Compute the gradient of a bias from dy: ls_nn_grad_bias() of one for this worker's columns, over all rows;
+ * ls_nn_grad_stream_bias() of one that is added to the residual stream, over its rows here. */
 ls_status ls_nn_grad_bias(const ls_nn *nn, ls_param *bias, const void *dy);
 ls_status ls_nn_grad_stream_bias(const ls_nn *nn, ls_param *bias, const void *dy);
 
@@ -267,7 +275,7 @@ typedef struct ls_nn_norm_more {
     ls_param *bias;
     ls_drop drop; /* of branch and copy */
 } ls_nn_norm_more;
-/* Computes dx from dy. dx must be neither dy nor x. */
+/* Computes dx from dy, and what `more` asks for. dx must be neither dy nor x. */
 ls_status ls_nn_norm_backward(const ls_nn *nn, float *dx, const void *dy, float *stats, const float *x, ls_param *w,
                               const ls_nn_norm_more *more);
 /* Returns whether ls_nn_norm_backward() should compute the gradients of w and b too (params): with hgmma their chains

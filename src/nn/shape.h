@@ -1,4 +1,5 @@
-/* shape.h: the shape of a model: its family and its sizes, everything but the values of its weights.
+/* shape.h: the shape of a model: its family (architecture) and its sizes, everything but the values of its weights. All
+ * code about models reads it; presets and shape files (model/shape_file.h) make it.
  *
  * A family (families.def) fixes the kinds of norm, positions and MLP. The fields (fields.def), such as tied tables or
  * grouped heads, are free in every family that has them.
@@ -13,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* The families, by row of families.def. */
 typedef enum ls_arch {
 #define LS_FAMILY(ID, ...) LS_ARCH_##ID,
 #include "nn/families.def"
@@ -49,6 +51,7 @@ typedef struct ls_image_shape {
     size_t hidden[LS_SHAPE_LAYERS_MAX]; /* MLP: widths of its L + 1 hidden layers */
 } ls_image_shape;
 
+/* A shape. Its members come from fields.def: V vocabulary, C width, L layers, H query heads, T positions, ... */
 typedef struct ls_shape {
     char name[LS_SHAPE_NAME_MAX];
     ls_arch arch;
@@ -78,6 +81,7 @@ typedef enum ls_scaling_id {
     LS_SCALING_COUNT
 } ls_scaling_id;
 
+/* The type of a field. */
 typedef enum ls_field_kind {
     LS_KIND_SIZE,
     LS_KIND_NUMBER,
@@ -88,6 +92,7 @@ typedef enum ls_field_kind {
     LS_KIND_SCALING /* an object of the LS_SCALING rows */
 } ls_field_kind;
 
+/* What a shape file without the field means (fields.def). */
 typedef enum ls_field_rule { LS_RULE_NEEDED, LS_RULE_DERIVED, LS_RULE_USUAL, LS_RULE_ABSENT } ls_field_rule;
 
 /* Models that have a field, a bit each. */
@@ -102,10 +107,12 @@ enum {
     LS_OF_ALL = LS_OF_TRANSFORMERS | LS_OF_IMAGES
 };
 
+/* A row of fields.def: a field of shapes, where it is in the struct, and its range. Files and messages are read and
+ * written by it. */
 typedef struct ls_field {
     const char *key;
     ls_field_kind kind;
-    size_t offset; /* in ls_shape */
+    size_t offset; /* of the member in ls_shape */
     size_t bytes;
     unsigned models; /* LS_OF_* */
     ls_field_rule rule;
@@ -136,7 +143,9 @@ typedef struct ls_family {
 
 extern const ls_family ls_families[LS_ARCH_COUNT];
 
+/* Returns the properties of the shape's family; static. */
 static inline const ls_family *ls_shape_family(const ls_shape *shape) { return &ls_families[shape->arch]; }
+/* Returns whether the shape is that of an image model; otherwise it is a transformer. */
 static inline bool ls_shape_sees_images(const ls_shape *shape) { return ls_shape_family(shape)->sees_images; }
 static inline bool ls_shape_has_batch_norm(const ls_shape *shape) {
     return ls_shape_family(shape)->norm == LS_NORM_BATCH;
@@ -149,6 +158,7 @@ typedef struct ls_layer_values {
     ls_rope_shape rope;
 } ls_layer_values;
 
+/* Returns what may differ between layers, for transformer layer `layer`, counted from 0. */
 static inline ls_layer_values ls_layer(const ls_shape *shape, size_t layer) {
     const ls_layer_list *bases = &shape->rope_bases;
     ls_layer_values out = {.rotates = ls_shape_family(shape)->rotary, .rope = shape->rope};
@@ -157,7 +167,7 @@ static inline ls_layer_values ls_layer(const ls_shape *shape, size_t layer) {
     return out;
 }
 
-/* Returns the tables of rotations that a model needs; layer i uses table i % tables. */
+/* Returns how many tables of rotations a model needs (0: it does not rotate); layer i uses table i % tables. */
 static inline size_t ls_shape_rope_tables(const ls_shape *shape) {
     if (!ls_shape_family(shape)->rotary) return 0;
     return shape->rope_bases.count > 0 ? shape->rope_bases.count : 1;
@@ -198,8 +208,8 @@ static inline double ls_shape_qk_norm_elems(const ls_shape *shape) {
     return shape->qk_norm ? 2 * (double)shape->head_size : 0;
 }
 
-/* Returns the first unit of slice i, if `slices` slices share the units. Slice i ends where slice i + 1 begins (rule
- * 2). */
+/* Returns the first unit of slice i, if `slices` slices share the units as evenly as possible. Slice i ends where
+ * slice i + 1 begins (rule 2 of docs/reference/arithmetic.md). */
 static inline size_t ls_slice_begin(size_t units, int slices, int i) {
     size_t count = (size_t)slices, k = (size_t)i; /* ⌊k·units / count⌋ without a product that could overflow */
     return units / count * k + units % count * k / count;
@@ -212,6 +222,8 @@ static inline size_t ls_slice_begin_at(size_t units, size_t grain, int slices, i
     return begin < units ? begin : units;
 }
 
+/* Returns the first row of the token table that belongs to slice i of `slices`; i = slices gives the size of the
+ * vocabulary. */
 static inline size_t ls_shape_first_id(const ls_shape *shape, int slices, int i) {
     return ls_slice_begin_at(shape->V, shape->vocabulary_grain, slices, i);
 }

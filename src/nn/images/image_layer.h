@@ -1,4 +1,5 @@
-/* image_layer.h: what blocks of image models have in common: activation, and memory for it. */
+/* image_layer.h: what blocks of image models have in common: parameters of a layer, activation, calls of convolution
+ * and pooling, and memory. For the files of this folder. Image models compute in fp32, and slices do not cut them. */
 #ifndef LS_NN_IMAGES_IMAGE_LAYER_H
 #define LS_NN_IMAGES_IMAGE_LAYER_H
 
@@ -15,14 +16,14 @@ typedef struct ls_image_grads {
     float *dpre;
 } ls_image_grads;
 
-/* Return the two parameters of a layer. */
+/* Return the two parameters of a layer; NULL if the block has none. */
 static inline ls_param *ls_image_weight(ls_block *block) { return ls_block_param(block, LS_ROLE_WEIGHT); }
 static inline ls_param *ls_image_bias(ls_block *block) { return ls_block_param(block, LS_ROLE_BIAS); }
 /* Returns the block's input: x, or the images if the block is the first. */
 static inline const float *ls_image_input(const ls_nn *nn, const float *x) { return x ? x : nn->images; }
 
-/* Adds a weight of `outputs` chains over `inputs` numbers, and a bias of zeros. The initial values suit the activation:
- * a deviation of √(2 / inputs) for ReLU (He et al. 2015), √(1 / inputs) for others. */
+/* Adds a weight of `outputs` × `inputs`, and a bias of zeros. The initial values suit the activation: a deviation of
+ * √(2 / inputs) for ReLU (He et al. 2015), √(1 / inputs) for others. */
 void ls_image_declare(ls_block *block, size_t outputs, size_t inputs);
 
 /* Applies the activation to n numbers in place. */
