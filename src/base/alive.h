@@ -1,9 +1,10 @@
 /* alive.h: this process's phase (what it is doing) and a progress counter, which tell a worker that hangs from one
  * that is slow.
  *
- * The process's heartbeat thread (comm/world/beat.h) sends both to its supervisor. The counter grows with every piece
- * of work: an operation, a block, a megabyte of a file. The heartbeat only checks whether the counter has changed,
- * not by how much, so concurrent increments may be lost. */
+ * The worker's heartbeat thread (comm/world/beat.h) writes both into a record in shared memory, where the supervisor
+ * and other workers read them. The counter grows with every piece of work: an operation, a block, a megabyte of a
+ * file. The heartbeat only checks whether the counter has changed, not by how much, so concurrent increments may be
+ * lost. */
 #ifndef LS_BASE_ALIVE_H
 #define LS_BASE_ALIVE_H
 
@@ -64,8 +65,8 @@ ls_phase ls_phase_enter(ls_phase phase);
  * continue. */
 ls_phase ls_phase_swap(ls_phase phase);
 ls_phase ls_phase_now(void);
-/* Returns the median duration in ns of the last 9 times in this phase; 0 if it has never ended. Any thread. A reader
- * of heartbeats derives the time limit of the phase from it. */
+/* Returns the median duration in ns of the last 9 times in this phase; 0 if it has never ended. Any thread. The
+ * heartbeat sends it, and a phase that lasts much longer than usual makes the worker suspect. */
 uint64_t ls_phase_usual_ns(ls_phase phase);
 
 #endif

@@ -17,8 +17,8 @@ enum { LS_MESSAGE_MAX = 512 };
 ls_status ls_fail_errno(ls_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Fails as ls_fail() does, because of this machine: workers on other machines of the run may not have the failure. */
 ls_status ls_fail_here(ls_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Returns whether the last failure of this thread was made by ls_fail_here(): then the supervisor blames this
- * machine. */
+/* Returns whether the last failure of this thread was made by ls_fail_here(): then the worker that has it reports it,
+ * whatever its rank. */
 bool ls_fail_is_here(void);
 /* Returns the errno of the last failure of this thread if ls_fail_errno() made it; else 0. */
 int ls_fail_cause(void);

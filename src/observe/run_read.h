@@ -80,8 +80,8 @@ typedef struct ls_run_log_numerics {
     long long step;
     int block; /* index in ls_run_log.blocks */
     float grad_norm, weight_norm, update_norm;
-    /* Shares of gradients (grad_) and activations (act_) that 16 bits flush to 0 or that are near the largest value
-     * (_high), and of weight updates that rounding loses. */
+    /* Shares of the gradients of its parameters (grad_) and of the residual stream (act_) that 16 bits flush to 0, or
+     * that are within 2^-4 of the largest value (_high); and of weight updates that rounding loses. */
     float grad_flushed, grad_high, act_flushed, act_high, lost;
 } ls_run_log_numerics;
 
@@ -91,8 +91,8 @@ typedef struct ls_run_log_noise {
     double scale_tokens, scale_sequences;
 } ls_run_log_noise;
 
-/* OVERFLOW: fp16 gradients overflowed, and the step was skipped. FLOOR: that happened at the lowest loss scale.
- * REPLICA: hashes of replicas differ. STATE: weights or optimizer state changed in memory. STOPPED: why the run
+/* OVERFLOW: fp16 gradients overflowed, and the step was skipped. FLOOR: the same at the lowest loss scale; the run
+ * ends. REPLICA: hashes of replicas differ. STATE: weights or optimizer state changed in memory. STOPPED: why the run
  * ended. */
 typedef enum ls_run_log_event_kind {
     LS_EVENT_OVERFLOW,

@@ -75,8 +75,8 @@ static void find_scale_fall(const ls_run_log *run, skips *s) {
 
 /* ---- what came before -------------------------------------------------------------------------------------------- */
 
-/* Returns the share of the block's gradients or activations, whichever is larger, that are near the overflow limit; 0
- * if it was not recorded. */
+/* Returns the share of values near the overflow limit in this block, of the gradients of its parameters or of the
+ * stream, whichever is larger; 0 if it was not recorded. */
 static double high_share_of(const ls_run_log *run, const ls_point *p, int block) {
     for (size_t i = p->first; i < p->first + p->count; i++) {
         const ls_run_log_numerics *n = &run->numerics[i];

@@ -69,9 +69,10 @@ ls_status ls_series_rise(const ls_series *series, size_t least, ls_rise *out);
 typedef struct ls_point {
     long long step;
     size_t first, count; /* in run->numerics */
-    double
-        flushed; /* median over the inner blocks of the larger share, of gradients or activations, that flushes to 0 */
-    double flushed_third; /* the share that a third of the inner blocks reach */
+    /* Median over the inner blocks of the share of values that flush to 0: of gradients of parameters or of the stream,
+     * whichever is larger. */
+    double flushed;
+    double flushed_third; /* the same: the share that a third of the inner blocks reach */
     double high;          /* the largest share of values near overflow, of any block; -1: not recorded */
     double lost, ratio;   /* median over blocks: share of lost updates, update norm / weight norm */
     int worst_flushed, worst_high, worst_lost;    /* blocks with the largest shares; LS_RUN_NONE: not recorded */
