@@ -64,6 +64,7 @@ ls_phase ls_phase_enter(ls_phase phase);
  * which the caller restores. Unlike ls_phase_enter(), it lets the measured duration of the interrupted phase
  * continue. */
 ls_phase ls_phase_swap(ls_phase phase);
+/* Returns this process's present phase. Any thread. */
 ls_phase ls_phase_now(void);
 /* Returns the median duration in ns of the last 9 times in this phase; 0 if it has never ended. Any thread. The
  * heartbeat sends it, and a phase that lasts much longer than usual makes the worker suspect. */

@@ -26,6 +26,7 @@ ls_path ls_path_format(const char *format, ...) __attribute__((format(printf, 1,
 ls_path ls_path_in(const char *folder, const char *name);
 /* Returns `name` in the folder of the file `path`. */
 ls_path ls_path_beside(const char *path, const char *name);
+/* Returns whether the text ends with `end`, in the same case. */
 bool ls_ends_with(const char *text, const char *end);
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */

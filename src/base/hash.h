@@ -34,9 +34,11 @@ typedef struct ls_hash_stream ls_hash_stream;
 
 /* Makes a stream without bytes, which the caller destroys. Returns NULL if memory is short. */
 ls_hash_stream *ls_hash_stream_create(void);
+/* Frees the stream; NULL does nothing. */
 void ls_hash_stream_destroy(ls_hash_stream *stream);
 /* Forgets all bytes, as after creation. */
 void ls_hash_stream_restart(ls_hash_stream *stream);
+/* Adds bytes to those hashed so far. */
 void ls_hash_stream_add(ls_hash_stream *stream, const void *data, size_t bytes);
 /* Returns the hash of all bytes since the restart; more may be added. */
 ls_hash128 ls_hash_stream_value(const ls_hash_stream *stream);

@@ -26,6 +26,7 @@ bool ls_memory_of_process(int pid, ls_memory_use *out);
 /* Allocates zeroed pages, as huge pages if the system has them, for memory that is copied as a whole. The caller frees
  * them by ls_pages_free() with the same number of bytes. */
 ls_status ls_pages_alloc(size_t bytes, void **out);
+/* Frees pages of ls_pages_alloc(); NULL does nothing. */
 void ls_pages_free(void *memory, size_t bytes);
 
 /* An allocator, for buffers that must be of a certain kind of memory: a device's, or shared memory. Its blocks are

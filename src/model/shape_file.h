@@ -23,17 +23,20 @@ ls_status ls_shape_check(const ls_shape *shape);
 /* Sets every field to what a file of the shape's family means where it leaves the field out; keeps name and family. */
 void ls_shape_set_usual(ls_shape *out);
 
-/* Reads Hugging Face's config.json (it has "model_type") or a shape file of our own in JSON or YAML, see
- * docs/reference/models.md. `source` names it in messages, and the shape if the file does not; its suffix (.json,
- * .yaml, .yml) or else the first character decides the format. The result is checked; on failure *out is unchanged.
- * From a parsed object, from a text, from a file. */
+/* Makes a shape from a parsed object: Hugging Face's config.json (it has "model_type") or a shape file of our own,
+ * see docs/reference/models.md. `source` names it in messages, and the shape if the object does not. The result is
+ * checked; on failure *out is unchanged. */
 ls_status ls_shape_from_json(const json_t *json, const char *source, ls_shape *out);
+/* The same from a text in JSON or YAML: the suffix of `source` (.json, .yaml, .yml) or else the first character
+ * decides the format. */
 ls_status ls_shape_parse(const char *source, const char *text, size_t bytes, ls_shape *out);
+/* The same from a file of at most 1 MiB. */
 ls_status ls_shape_read(const char *path, ls_shape *out);
 
-/* Return a new object with the members of a shape file, or of Hugging Face's config.json, which the caller releases.
- * NULL: out of memory. ls_shape_to_hf() is only for families that Hugging Face has. */
+/* Returns a new object with the members of a shape file, which the caller releases. NULL: out of memory. */
 json_t *ls_shape_to_json(const ls_shape *shape);
+/* Returns a new object with the members of Hugging Face's config.json, which the caller releases. Only for families
+ * that Hugging Face has. NULL: out of memory. */
 json_t *ls_shape_to_hf(const ls_shape *shape);
 /* Checks that Hugging Face's code for the shape's family can run it. LS_ERR_INPUT names the field that it cannot have.
  */

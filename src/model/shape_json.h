@@ -11,9 +11,11 @@
 /* Returns whether the member exists and is not null. */
 bool ls_shape_json_has(const json_t *object, const char *key);
 
-/* Read an optional member into *out. A text belongs to the object. */
+/* Reads an optional number into *out. */
 ls_status ls_shape_json_number(const json_t *object, const char *key, double *out);
+/* Reads an optional truth value into *out. */
 ls_status ls_shape_json_bool(const json_t *object, const char *key, bool *out);
+/* Sets *out to an optional text, which belongs to the object. */
 ls_status ls_shape_json_text(const json_t *object, const char *key, const char **out);
 
 /* Reads a field of the kind SIZE, NUMBER, FRACTION or TRUTH into the shape; ignores fields of other kinds. */

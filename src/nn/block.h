@@ -57,6 +57,7 @@ typedef struct ls_extent {
     size_t height, width, channels;
 } ls_extent;
 
+/* Returns height × width × channels. */
 static inline size_t ls_extent_elems(ls_extent e) { return e.height * e.width * e.channels; }
 
 typedef enum ls_image_act { LS_IMAGE_NONE, LS_IMAGE_RELU, LS_IMAGE_SIGMOID } ls_image_act;

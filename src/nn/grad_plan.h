@@ -58,13 +58,14 @@ void ls_grad_plan_begin(ls_grad_plan *plan, size_t B, int G, ls_grad_cut cut);
  * the next step begins: `end` after the last. Sequences must come in order. */
 size_t ls_grad_plan_next(ls_grad_plan *plan, size_t begin, size_t end, size_t at, ls_grad_step *step);
 
-/* Slots needed for sequences begin … end−1 of the batch, which are whole groups, when every micro-batch has `micro` of
- * them, the last possibly fewer: `product` for gradients that a matmul writes with its joins, `sum` for those that are
- * joined afterwards, as leaves are too. `parts` is how many subtrees are left at the end: 1 for the whole batch. */
+/* Slots that gradients need: `product` those that a matmul writes with its joins, `sum` those that are joined
+ * afterwards, as leaves are too. `parts` is how many subtrees are left at the end: 1 for the whole batch. */
 typedef struct ls_grad_slots {
     int product, sum, parts;
 } ls_grad_slots;
 
+/* Returns the slots needed for sequences begin … end−1 of the batch, which are whole groups, when every micro-batch
+ * has `micro` of them, the last possibly fewer. The partition allocates so many for each parameter. */
 ls_grad_slots ls_grad_slots_count(size_t B, int G, ls_grad_cut cut, size_t begin, size_t end, size_t micro);
 
 /* The steps of a micro-batch in parts, for a gradient whose factors are there for a chunk of its sequences at a time.

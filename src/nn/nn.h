@@ -147,8 +147,10 @@ void ls_nn_take_slices(ls_nn *nn, int S, int first, int count);
  * has in the stream. */
 void ls_nn_set_rows(ls_nn *nn, size_t B, size_t T);
 
-/* Return the rows of the micro-batch, and those that this worker has in the residual stream. */
+/* Returns the rows (tokens) of the micro-batch. */
 static inline size_t ls_nn_rows(const ls_nn *nn) { return nn->B * nn->T; }
+/* Returns the rows that this worker has in the residual stream: all of them, or with sequence parallelism those of
+ * its tokens. */
 static inline size_t ls_nn_stream_rows(const ls_nn *nn) { return nn->B * nn->stream_T; }
 
 /* Takes memory for rows × columns elements of type act from the arena. */
@@ -161,10 +163,11 @@ static inline float *ls_nn_take_f32(ls_arena *arena, const char *kind, size_t ro
 void *ls_nn_take_cross(const ls_nn *nn, ls_arena *arena);
 /* Takes scratch->rows, ->joined and ->cross, if the workers of a TP group share sums. */
 void ls_nn_take_joins(const ls_nn *nn, ls_arena *arena, ls_scratch *scratch);
-/* Return the address of element `elems` of type act, to write and to read. */
+/* Returns the address of element `elems` of type act, to write. */
 static inline void *ls_nn_at(const ls_nn *nn, void *act, size_t elems) {
     return (char *)act + elems * ls_dtype_bytes(nn->policy.act);
 }
+/* Returns the address of element `elems` of type act, to read. */
 static inline const void *ls_nn_from(const ls_nn *nn, const void *act, size_t elems) {
     return (const char *)act + elems * ls_dtype_bytes(nn->policy.act);
 }
@@ -218,11 +221,11 @@ ls_status ls_nn_logits(const ls_nn *nn, void *y, const void *x, const ls_param *
 /* Computes y[stream][columns] = x[rows][k]·W[k][columns] + bias, summed over the TP group. Slices cut k at the ends of
  * units of W. */
 ls_status ls_nn_project_sliced(const ls_nn *nn, void *y, const void *x, const ls_param *w, const ls_param *bias);
+enum { LS_NN_VOCABULARY_PIECE = 512 }; /* most rows of a piece of a slice of the vocabulary */
 /* Computes ls_nn_project_sliced() for a table of the vocabulary. Its slices are cut further, in halves, while a piece
- * has more rows than this, because a row has one large term, that of its target: in a long chain the many small terms
- * after it would lose their last bits. The pieces of a slice are a subtree. hgmma has no pieces, because each would
- * cost a GPU another pass over its sums. */
-enum { LS_NN_VOCABULARY_PIECE = 512 };
+ * has more than LS_NN_VOCABULARY_PIECE rows, because a row has one large term, that of its target: in a long chain (a
+ * sum in ascending order) the many small terms after it would lose their last bits. The pieces of a slice are a
+ * subtree. hgmma has no pieces, because each would cost a GPU another pass over its sums. */
 ls_status ls_nn_project_vocabulary(const ls_nn *nn, void *y, const void *x, size_t x_stride, const ls_param *table);
 /* Computes the gradient of W[m][n], aᵀ·b, from a[rows][m] and b[rows][n], in the steps of this micro-batch. */
 ls_status ls_nn_grad_matrix(const ls_nn *nn, const ls_param *w, const void *a, size_t m, size_t a_stride, const void *b,
@@ -236,9 +239,10 @@ static inline ls_grad_rows ls_nn_grad_rows(const ls_nn *nn, const ls_param *para
     return ls_param_grad_rows(param, nn->S, nn->slice0, nn->slices, nn->sequence_parallel);
 }
 
-/* Returns the tokens of a step as sums over tokens take them. With hgmma their chains are cut into blocks of this
- * length, so that a GPU has enough chains to compute a norm's gradients in one pass. */
-enum { LS_NN_TOKEN_BLOCK = 64 };
+enum { LS_NN_TOKEN_BLOCK = 64 }; /* tokens of a block */
+/* Returns the tokens of a step as kernels that sum over tokens take them; it points into the step. With hgmma the
+ * chains are cut into blocks of LS_NN_TOKEN_BLOCK, so that a GPU has enough chains to compute a norm's gradients in one
+ * pass. */
 ls_token_groups ls_nn_groups(const ls_nn *nn, const ls_grad_step *step);
 /* Adds slot[at] to the `joins` entries below it; the sum is then in slot[at − joins]. */
 ls_status ls_nn_grad_join(const ls_nn *nn, const ls_grad *grad, int at, int joins, size_t elems);
@@ -249,9 +253,11 @@ ls_status ls_nn_grad_end(const ls_nn *nn, const ls_param *param, const ls_grad *
 
 /* ---- gradients of vectors ---------------------------------------------------------------------------------------- */
 
-/* Compute the gradient of a bias from dy: ls_nn_grad_bias() of one for this worker's columns, over all rows;
- * ls_nn_grad_stream_bias() of one that is added to the residual stream, over its rows here. */
+/* Computes the gradient of a bias for this worker's columns from dy: sums over all rows, in the steps of this
+ * micro-batch. */
 ls_status ls_nn_grad_bias(const ls_nn *nn, ls_param *bias, const void *dy);
+/* Computes the gradient of a bias that is added to the residual stream from dy: sums over this worker's rows of the
+ * stream. */
 ls_status ls_nn_grad_stream_bias(const ls_nn *nn, ls_param *bias, const void *dy);
 
 /* ---- norms of the stream, of the kind of the shape; stats are [2][stream] ---------------------------------------- */

@@ -147,9 +147,11 @@ extern const ls_family ls_families[LS_ARCH_COUNT];
 static inline const ls_family *ls_shape_family(const ls_shape *shape) { return &ls_families[shape->arch]; }
 /* Returns whether the shape is that of an image model; otherwise it is a transformer. */
 static inline bool ls_shape_sees_images(const ls_shape *shape) { return ls_shape_family(shape)->sees_images; }
+/* Returns whether the family uses batch norm. */
 static inline bool ls_shape_has_batch_norm(const ls_shape *shape) {
     return ls_shape_family(shape)->norm == LS_NORM_BATCH;
 }
+/* Returns whether the family uses RMS norms, which have no bias. */
 static inline bool ls_shape_has_rms_norm(const ls_shape *shape) { return ls_shape_family(shape)->norm == LS_NORM_RMS; }
 
 /* What may differ between the layers of a transformer. */
@@ -175,15 +177,18 @@ static inline size_t ls_shape_rope_tables(const ls_shape *shape) {
 
 /* Returns whether models of the family have the field. */
 bool ls_family_has_field(const ls_family *family, ls_field_id id);
-/* Return the address of a field in a shape; its type is that of field->kind. */
+/* Returns the address of a field in a shape, to write; its type is that of field->kind. */
 static inline void *ls_field_in(const ls_field *field, ls_shape *shape) { return (char *)shape + field->offset; }
+/* Returns the address of a field in a shape, to read. */
 static inline const void *ls_field_of(const ls_field *field, const ls_shape *shape) {
     return (const char *)shape + field->offset;
 }
 
-/* Return the columns of all q heads, of all k heads (v heads have as many), and of q, k and v together. */
+/* Returns the columns of all q heads. */
 static inline size_t ls_shape_query_width(const ls_shape *shape) { return shape->H * shape->head_size; }
+/* Returns the columns of all k heads; v heads have as many. */
 static inline size_t ls_shape_key_width(const ls_shape *shape) { return shape->kv_heads * shape->head_size; }
+/* Returns the columns of q, k and v together. */
 static inline size_t ls_shape_qkv_width(const ls_shape *shape) {
     return ls_shape_query_width(shape) + 2 * ls_shape_key_width(shape);
 }
@@ -192,11 +197,13 @@ static inline size_t ls_shape_mlp_width(const ls_shape *shape) {
     return ls_shape_family(shape)->gated ? 2 * shape->hidden : shape->hidden;
 }
 
-/* Return the elements of the matrices of a transformer layer: to q, k, v, from the heads, and those of the MLP. The
- * list of blocks has the same (tests/unit/test_shape.c), but the planner asks too often to build a list. */
+/* Returns the elements of the matrices of a transformer layer: to q, k, v, from the heads, and those of the MLP. The
+ * list of blocks has the same (tests/unit/test_shape.c), but the planner asks too often to build a list. `query` and
+ * `key`: columns of all q heads, of all k heads. */
 static inline double ls_layer_matrix_elems(double width, double query, double key, double hidden, bool is_gated) {
     return width * (query + 2 * key) + query * width + width * hidden * (is_gated ? 3 : 2);
 }
+/* Returns the same for a shape. */
 static inline double ls_shape_layer_matrix_elems(const ls_shape *shape) {
     return ls_layer_matrix_elems((double)shape->C, (double)ls_shape_query_width(shape),
                                  (double)ls_shape_key_width(shape), (double)shape->hidden,

@@ -49,6 +49,7 @@ struct ls_timeline;
  * outlive it; the caller frees it with ls_kernels_free(). A trace without spans of queues gives no lanes. Fails only
  * with LS_ERR_RESOURCE; then there is nothing to free. */
 ls_status ls_kernels_make(const ls_trace *trace, const struct ls_timeline *timeline, ls_kernels *out);
+/* Frees lanes and rows, and empties the struct. */
 void ls_kernels_free(ls_kernels *kernels);
 
 #endif

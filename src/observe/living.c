@@ -97,6 +97,7 @@ static ls_status add_runs_of_process(long pid, ls_living **list, size_t *count) 
     return status;
 }
 
+/* qsort() order: by the path of the folder. */
 static int compare_folders(const void *a, const void *b) {
     return strcmp(((const ls_living *)a)->folder.text, ((const ls_living *)b)->folder.text);
 }

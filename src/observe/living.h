@@ -26,6 +26,7 @@ typedef struct ls_living {
  * ls_living_free(). Leaves out the calling process, and processes and folders that it cannot read. Fails with
  * LS_ERR_FAILED if /proc cannot be opened, or with LS_ERR_RESOURCE. */
 ls_status ls_living_list(ls_living **out, size_t *count);
+/* Frees the list and the logs in it; NULL is fine with a count of 0. */
 void ls_living_free(ls_living *list, size_t count);
 /* Estimates the seconds until the last planned step, from the time of recent steps. Returns -1 if that is unknown,
  * the run is suspended, or it is past its last step. */

@@ -186,11 +186,13 @@ static ls_status open_sound(cutter *c) {
     return c->sound ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot write %.*s again", SHOWN, c->path);
 }
 
+/* Copies a line to `out`. Errors show in force_to_disk(). */
 static void put_line(const line *l, bool with_newline, FILE *out) {
     (void)fwrite(l->text, 1, l->bytes, out);
     if (with_newline) (void)fputc('\n', out);
 }
 
+/* Flushes and syncs the file, if it is open; fails also if an earlier write to it failed. */
 static ls_status force_to_disk(const cutter *c, FILE *file) {
     if (!file || (fflush(file) == 0 && !ferror(file) && (fsync(fileno(file)) == 0 || errno == EINVAL))) return LS_OK;
     return ls_fail_errno(LS_ERR_FAILED, "cannot move damaged lines of %.*s to another file", SHOWN, c->path);

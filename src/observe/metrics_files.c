@@ -28,6 +28,7 @@ static int64_t step_of(const char *stem, int length, const char *name) {
     return strtoll(digits, NULL, 10);
 }
 
+/* qsort() order: ascending steps. */
 static int compare_steps(const void *a, const void *b) {
     int64_t x = ((const ls_metrics_file *)a)->last_step, y = ((const ls_metrics_file *)b)->last_step;
     return x == y ? 0 : x < y ? -1 : 1;

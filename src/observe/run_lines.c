@@ -408,6 +408,7 @@ static ls_status add_step(ls_run_log *run, int64_t number_done, const json_t *li
     return put_step(run, &step, &usage);
 }
 
+/* Adds an evaluation on the validation data. */
 static ls_status add_validation(ls_run_log *run, int64_t step, const json_t *line) {
     LS_TRY(ls_run_log_grow(&run->validations, run->validation_count, sizeof *run->validations));
     run->validations[run->validation_count++] = (ls_run_log_validation){.step = step,

@@ -227,10 +227,12 @@ ls_status ls_run_log_add_line(ls_run_log *run, const char *line, size_t bytes);
 /* Adds all lines of a text. A last line without its newline is added if it is JSON, else it sets ends_torn. For files
  * use series.h. */
 ls_status ls_run_log_add_metrics(ls_run_log *run, const char *text, size_t bytes);
-/* Add config.json or identity.json, layout.json, device.json. A text that is none of them has no effect; of an option
- * that is added twice the first value counts. */
+/* Adds the options in the text of config.json or identity.json. Any other text has no effect; of an option that is
+ * added twice the first value counts. Fails only with LS_ERR_RESOURCE, as the next two do. */
 ls_status ls_run_log_add_options(ls_run_log *run, const char *text, size_t bytes);
+/* Adds mesh, micro-batch, schedule and shares from the text of layout.json; no effect if they do not fit each other. */
 ls_status ls_run_log_add_layout(ls_run_log *run, const char *text, size_t bytes);
+/* Sets run->device from the text of device.json. */
 ls_status ls_run_log_add_device(ls_run_log *run, const char *text, size_t bytes);
 /* Adds busy and waiting times from at most 16 steps of a trace, for runs whose metrics have none. `source` names the
  * trace in messages. */
@@ -286,13 +288,15 @@ bool ls_run_option_choice(const ls_run_log *run, ls_option_id id, int *value);
 /* Returns the number of an option by its name without "--"; NaN if it was not recorded or is no finite number. */
 double ls_run_log_option_number(const ls_run_log *run, const char *name);
 
-/* Return the times of all workers in ms, one per worker; NaN: not recorded. */
+/* Returns the times of this kind of all workers in ms, one per worker; NaN: not recorded. They belong to the run. */
 static inline const float *ls_run_log_times(const ls_run_log *run, const ls_run_log_usage *u, ls_usage_kind kind) {
     return run->usage_ms + u->at + (size_t)kind * (size_t)u->workers;
 }
+/* Returns the busy times of all workers in ms. */
 static inline const float *ls_run_log_busy(const ls_run_log *run, const ls_run_log_usage *u) {
     return ls_run_log_times(run, u, LS_USAGE_BUSY);
 }
+/* Returns the waiting times of all workers in ms; NaN: not recorded. */
 static inline const float *ls_run_log_wait(const ls_run_log *run, const ls_run_log_usage *u) {
     return ls_run_log_times(run, u, LS_USAGE_WAIT);
 }

@@ -33,6 +33,7 @@ typedef enum ls_series_flags {
 
 /* Reads the run directory up to its end. Fails as ls_run_log_open() does. After a failure there is nothing to close. */
 ls_status ls_series_open(const char *run, ls_series_flags flags, ls_series **out);
+/* Frees the series with its log; NULL does nothing. */
 void ls_series_close(ls_series *series);
 
 /* Returns the records read so far, which belong to the series: valid until the next refresh. Without the trace, which

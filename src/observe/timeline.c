@@ -226,6 +226,7 @@ static void add_joined(intervals *list, double begin, double end) {
     }
 }
 
+/* Returns the total length of the intervals. */
 static double sum_lengths(const intervals *list) {
     double sum = 0;
     for (size_t i = 0; i < list->count; i++) sum += list->at[i].end - list->at[i].begin;

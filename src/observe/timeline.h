@@ -64,6 +64,7 @@ typedef struct ls_timeline {
  * trace in messages. Fails with LS_ERR_INPUT if the step is not completely in the trace or is inconsistent. After a
  * failure there is nothing to free. A prediction that is impossible is no failure. */
 ls_status ls_timeline_make(const ls_trace *trace, const char *source, int64_t step, ls_timeline *out);
+/* Frees what the timeline points to, but not the trace. NULL does nothing. */
 void ls_timeline_free(ls_timeline *timeline);
 /* Sets dp and tp, which the trace does not contain; ignored if they do not match its number of workers and stages. */
 void ls_timeline_set_mesh(ls_timeline *timeline, int dp, int tp, int pp);

@@ -95,11 +95,13 @@ typedef struct ls_trace {
     struct ls_trace_words *words; /* texts of kernels and lanes, each once */
 } ls_trace;
 
-/* Read a trace from a text (`source` names it in messages) or from a file of at most 2 GiB; free it with
- * ls_trace_free(). They fail with LS_ERR_INPUT, and the position of the event, if it is no trace of this program.
- * After a failure there is nothing to free. The text may be freed after parsing. */
+/* Reads a trace from a text; `source` names it in messages. Free it with ls_trace_free(). LS_ERR_INPUT, and the
+ * position of the event, if it is no trace of this program; then there is nothing to free. The text may be freed
+ * after parsing. */
 ls_status ls_trace_parse(const char *source, const char *text, size_t bytes, ls_trace *out);
+/* Reads a trace from a file of at most 2 GiB in the same way. */
 ls_status ls_trace_open(const char *path, ls_trace *out);
+/* Frees what the trace points to, and empties it; NULL does nothing. */
 void ls_trace_free(ls_trace *trace);
 
 #endif

@@ -38,7 +38,9 @@ void ls_drawing_make(const ls_drawing_spec *spec, uint64_t index, uint8_t *out);
 /* The drawings 0 … count−1 of one specification, generated when they are first requested. Any thread may get them. */
 typedef struct ls_drawings ls_drawings;
 
+/* Frees the cache; NULL does nothing. images.c destroys the cache that ls_images_open_drawings() made. */
 void ls_drawings_destroy(ls_drawings *drawings);
+/* Returns the specification, which belongs to the drawings. */
 const ls_drawing_spec *ls_drawings_get_spec(const ls_drawings *drawings);
 /* Returns the pixels of drawing `index` < count: those of the cache, valid until destroy, or `scratch` while another
  * thread generates the drawing. `scratch` may be NULL if only one thread reads. */

@@ -58,6 +58,7 @@ static ls_status read_names(const char *folder, name_list *out) {
     return ls_fail_errno(LS_ERR_INPUT, "cannot read folder %.*s", LS_IMAGES_SHOWN, folder);
 }
 
+/* Frees the names. */
 static void release_names(name_list *names) {
     for (int i = 0; i < names->count; i++) free(names->entries[i]);
     free(names->entries);

@@ -69,8 +69,10 @@ ls_status ls_images_open(ls_images **out, const ls_images_options *options);
 /* Opens the caller's own images, with the size and number of classes of `about`; mean and std are those of folders.
  * `source` is borrowed until close; its labels are checked when they are read. */
 ls_status ls_images_open_source(ls_images **out, const ls_source *source, const ls_images_about *about);
+/* Closes files and frees the images; NULL does nothing. */
 void ls_images_close(ls_images *images);
 
+/* Returns size, number and normalization of the images, which belong to them. */
 const ls_images_about *ls_images_get_about(const ls_images *images);
 /* Returns the name of class `label`: that of its folder, "ring", "airplane", or its number if the format has no
  * names. It belongs to the images. NULL beyond the last class. */

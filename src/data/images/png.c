@@ -59,6 +59,7 @@ static ls_status open_reader(png_reader *r, const char *path) {
     return LS_OK;
 }
 
+/* Frees libpng's structures and the rows. */
 static void close_reader(png_reader *r) {
     png_destroy_read_struct(&r->png, &r->info, NULL);
     free(r->rows);

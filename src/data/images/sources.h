@@ -84,12 +84,15 @@ ls_status ls_picture_look(const char *path, const uint8_t *data, size_t bytes, l
  * grey picture then gets three equal channels. */
 ls_status ls_picture_decode(const char *path, const uint8_t *data, size_t bytes, const ls_picture *want, uint8_t *out);
 
-/* The same for one format. Without libpng, PNG is LS_ERR_INPUT. ls_png_is() returns whether the file begins with
- * PNG's signature. */
+/* Returns whether the file begins with PNG's signature. */
 bool ls_png_is(const uint8_t *data, size_t bytes);
+/* Reads size and channels of a PNG picture. LS_ERR_INPUT for a damaged one, and in a program built without libpng. */
 ls_status ls_png_look(const char *path, const uint8_t *data, size_t bytes, ls_picture *out);
+/* Decodes a PNG picture as ls_picture_decode() does. */
 ls_status ls_png_decode(const char *path, const uint8_t *data, size_t bytes, const ls_picture *want, uint8_t *out);
+/* Reads size and channels of a PPM or PGM picture, and checks the length of the file. */
 ls_status ls_ppm_look(const char *path, const uint8_t *data, size_t bytes, ls_picture *out);
+/* Decodes a PPM or PGM picture as ls_picture_decode() does, scaled to 256 levels. */
 ls_status ls_ppm_decode(const char *path, const uint8_t *data, size_t bytes, const ls_picture *want, uint8_t *out);
 /* Fails with LS_ERR_INPUT if a side is 0 or above LS_IMAGES_SIDE_MAX. */
 ls_status ls_picture_check_size(const char *path, uint64_t width, uint64_t height);

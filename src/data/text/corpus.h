@@ -51,6 +51,7 @@ typedef struct ls_corpus_options {
 ls_status ls_corpus_open(const char *list, const ls_corpus_options *options, ls_corpus **out);
 /* Opens the caller's own tokens; `source` is borrowed until close. */
 ls_status ls_corpus_open_source(const ls_source *source, uint32_t vocab, ls_corpus **out);
+/* Closes all files and frees the corpus; NULL does nothing. */
 void ls_corpus_close(ls_corpus *corpus);
 
 /* Returns the number of tokens. */

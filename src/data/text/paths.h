@@ -26,6 +26,7 @@ typedef struct ls_paths {
 ls_status ls_paths_expand(const char *list, ls_split split, ls_paths *out);
 /* Returns whether a folder of the list has files of the split; names that are no folders do not count. */
 bool ls_paths_any(const char *list, ls_split split);
+/* Frees the names, and empties the list. */
 void ls_paths_fini(ls_paths *paths);
 /* Returns true for "val.bin" and "news_val_000001.bin", false for "train_000001.bin". */
 bool ls_path_is_val(const char *path);

@@ -40,6 +40,7 @@ typedef struct ls_token_file ls_token_file;
 /* Opens a file; for Megatron, by either of the two names, or without suffix. LS_ERR_INPUT if it is empty, truncated
  * or of another format. Does not read the ids. The caller closes *out, which is NULL on failure. */
 ls_status ls_token_file_open(const char *path, ls_token_file **out);
+/* Closes the file and frees it; NULL does nothing. */
 void ls_token_file_close(ls_token_file *file);
 /* Sets *is_tokens to whether the file has tokens, not text: by name (.bin, .idx, a Megatron pair without suffix),
  * else by its first bytes. */
@@ -58,6 +59,7 @@ typedef struct ls_token_origin {
     uint32_t vocab;       /* size of the vocabulary */
     ls_hash128 tokenizer; /* ls_tokenizer_hash() */
 } ls_token_origin;
+/* Returns the metadata; all zeros for files of other programs. */
 ls_token_origin ls_token_file_origin(const ls_token_file *file);
 
 /* Callback for progress, `done` of `total` in bytes of text or in ids; may be NULL everywhere. */

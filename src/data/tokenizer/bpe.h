@@ -38,6 +38,7 @@ typedef struct ls_bpe {
 
 /* Initializes a bpe. `vocab` must be complete and outlive it. At most `merges_max` merges will be added. */
 ls_status ls_bpe_init(ls_bpe *bpe, const ls_vocab *vocab, size_t merges_max, bool ignore_merges);
+/* Frees merges and cache, but not the vocabulary. */
 void ls_bpe_fini(ls_bpe *bpe);
 /* Adds a merge of the pair to token `id`; the last one counts if a pair is added twice. Ranks count from 0. */
 void ls_bpe_add(ls_bpe *bpe, int32_t left, int32_t right, uint32_t rank, int32_t id);

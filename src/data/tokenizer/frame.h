@@ -27,6 +27,7 @@ typedef struct ls_frame {
 /* Copies the tokenizer's frame, modified by --bos (`bos`): `no` drops the tokens before a text, `yes` requires one
  * (LS_ERR_INPUT if there is no BOS). `after` is without the end-of-text token, which follows each document anyway. */
 ls_status ls_frame_of(const ls_tokenizer *tokenizer, ls_bos bos, ls_frame *out);
+/* Returns whether there are no tokens before or after a text. */
 bool ls_frame_is_empty(const ls_frame *frame);
 /* Writes the ids, "128000", or "1 text 2" if there are tokens after the text; "" for an empty frame. For identities
  * of runs and names of caches. */

@@ -33,6 +33,7 @@ typedef struct ls_pretok {
 /* Makes the step of a regular expression, or of a plain text to search for: one of the well-known patterns in C, any
  * other in PCRE2. LS_ERR_INPUT if PCRE2 refuses it or is not built in. `name` is for messages. */
 ls_status ls_pretok_init(ls_pretok *step, const char *name, const char *pattern, bool is_plain);
+/* Frees the regular expression, if the step has one. */
 void ls_pretok_fini(ls_pretok *step);
 
 /* The pieces of one text by one step:

@@ -114,8 +114,10 @@ ls_status ls_qk_norm_backward(ls_block *block, const ls_nn *nn, void *dqkv, void
 /* Computes the gradients of both weights from `dnormed`, in the steps of this micro-batch. */
 ls_status ls_qk_norm_weights(ls_block *block, const ls_nn *nn, const void *dnormed);
 
-/* Return a half of a block for nn's rows; valid as long as the block's state stays in place. */
+/* Returns the attention half of a block for nn's rows: addresses of its tensors and its functions. The block's state
+ * must be set. */
 ls_half ls_attention_half(ls_block *block, const ls_nn *nn);
+/* Returns the MLP half of a block in the same way. */
 ls_half ls_mlp_half(ls_block *block, const ls_nn *nn);
 /* Returns half 0 (attention) or 1 (MLP) with what both have filled in: parameters, dropout, statistics and kept
  * gradients. */

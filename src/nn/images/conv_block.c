@@ -8,8 +8,9 @@
 #include "base/fault.h"
 #include "nn/images/image_layer.h"
 
-/* Return the elements of an image in front of the pooling, and its positions (pixels). */
+/* Returns the elements of an image in front of the pooling. */
 static size_t mid_elems(const ls_block *block) { return ls_extent_elems(block->image.mid); }
+/* Returns its positions: height × width. */
 static size_t positions(const ls_block *block) { return block->image.mid.height * block->image.mid.width; }
 
 /* Adds weight and bias of the convolution. */

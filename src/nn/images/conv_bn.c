@@ -15,9 +15,11 @@ static const ls_conv_bn_saved *saved_of(const ls_block *block, int u) {
     const ls_conv_bns_saved *saved = block->saved;
     return &saved->unit[u];
 }
-/* Return elements of an output image of conv_bn u, its channels, and its pixels. */
+/* Returns the elements of an output image of conv_bn u. */
 static size_t elems(const ls_block *block, int u) { return ls_extent_elems(block->conv_bn[u].out); }
+/* Returns its channels. */
 static size_t channels(const ls_block *block, int u) { return block->conv_bn[u].out.channels; }
+/* Returns its pixels. */
 static size_t pixels(const ls_block *block, int u) {
     return block->conv_bn[u].out.height * block->conv_bn[u].out.width;
 }

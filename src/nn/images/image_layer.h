@@ -16,8 +16,9 @@ typedef struct ls_image_grads {
     float *dpre;
 } ls_image_grads;
 
-/* Return the two parameters of a layer; NULL if the block has none. */
+/* Returns the weight of a layer; NULL if the block has none. */
 static inline ls_param *ls_image_weight(ls_block *block) { return ls_block_param(block, LS_ROLE_WEIGHT); }
+/* Returns the bias of a layer; NULL if the block has none. */
 static inline ls_param *ls_image_bias(ls_block *block) { return ls_block_param(block, LS_ROLE_BIAS); }
 /* Returns the block's input: x, or the images if the block is the first. */
 static inline const float *ls_image_input(const ls_nn *nn, const float *x) { return x ? x : nn->images; }
@@ -32,9 +33,11 @@ ls_status ls_image_act_forward(const ls_nn *nn, ls_image_act act, float *y, size
 ls_status ls_image_act_backward(const ls_nn *nn, ls_image_act act, float *dx, const float *dy, const float *y,
                                 size_t n);
 
-/* Return calls that have their sizes; the caller sets the tensors. The pooling is that of the block, over nn's images
- * of this extent, and keeps the positions of its maxima in `taps`. */
+/* Returns the call of a convolution with its sizes; the caller sets the tensors. `in` is the extent of an input
+ * image, `channels` those of the output. */
 ls_conv_call ls_image_conv(ls_extent in, size_t channels, const ls_window *window, size_t images);
+/* Returns the call of the block's pooling with its sizes, over nn's images of extent `in`; the caller sets the
+ * tensors. It keeps the positions of its maxima in `taps`. */
 ls_pooling_call ls_image_pooling(const ls_block *block, const ls_nn *nn, ls_extent in, uint32_t *taps);
 /* Computes a step of the gradient of a convolution's weight. `call` has the sizes, x and dy of the step; an image has
  * so many positions. */
@@ -43,9 +46,12 @@ ls_status ls_image_conv_grad(const ls_nn *nn, const ls_param *w, const ls_grad_s
 
 /* Takes memory for `elems` numbers of each of nn's images. */
 float *ls_image_take(const ls_nn *nn, ls_arena *arena, const char *kind, size_t elems);
-/* Carve the state above: functions of ls_block_kind (block.h). */
+/* Takes the output of the activation and the positions of maxima, if `parts` has LS_SAVE_WIDE
+ * (ls_block_kind.carve_saved). */
 void ls_image_carve_saved(const ls_block *block, void *saved, const ls_nn *nn, unsigned parts, ls_arena *arena);
+/* Takes the gradient that the first phase of backward leaves (ls_block_kind.carve_kept). */
 void ls_image_carve_kept(const ls_block *block, void *kept, const ls_nn *nn, ls_arena *arena);
+/* Takes the gradient in front of the activation; nothing unless for_backward (ls_block_kind.carve_scratch). */
 void ls_image_carve_scratch(const ls_block *block, void *scratch, ls_scratch *shared, const ls_nn *nn,
                             bool for_backward, ls_arena *arena);
 

@@ -165,6 +165,7 @@ static bool find_stretch(const ls_case *c, point_test *test, double (*size)(cons
 /* Returns the name of the block; "" for LS_RUN_NONE. */
 static const char *block_name(const ls_case *c, int block) { return block < 0 ? "" : c->run->blocks[block]; }
 
+/* Sets the finding's block to this one's name. */
 static void set_block(const ls_case *c, ls_finding *f, int block) {
     memcpy(f->block, block_name(c, block), strlen(block_name(c, block)) + 1);
 }

@@ -51,6 +51,7 @@ typedef struct ls_series {
 
 /* Collects the steps with a finite loss, scores them and finds episodes. Free it with ls_series_free(). */
 ls_status ls_series_make(const ls_run_log *run, ls_series *out);
+/* Frees what the series points to, and empties it. */
 void ls_series_free(ls_series *series);
 /* Finds the index of `step` or, if it was not recorded, of the last step before it. Returns false if there is none. */
 bool ls_series_find(const ls_series *series, long long step, size_t *at);
@@ -87,6 +88,7 @@ typedef struct ls_points {
 
 /* Sums up the numerics lines by step; no points if the run recorded none. Free them with ls_points_free(). */
 ls_status ls_points_make(const ls_run_log *run, const ls_series *series, ls_points *out);
+/* Frees the points, and empties the list. */
 void ls_points_free(ls_points *points);
 
 /* ---- findings ---------------------------------------------------------------------------------------------------- */

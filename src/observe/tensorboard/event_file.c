@@ -108,6 +108,7 @@ static void put_bytes(bytes *b, unsigned field, const void *data, size_t count) 
     append_event_bytes(b, data, count);
 }
 
+/* Appends a text as a field. */
 static void put_text(bytes *b, unsigned field, const char *text) { put_bytes(b, field, text, strlen(text)); }
 
 /* Appends a nested message as a field, and empties its buffer. */
@@ -117,6 +118,7 @@ static void put_message(bytes *b, unsigned field, bytes *message) {
     message->used = 0;
 }
 
+/* Appends a 32-bit number as a field. */
 static void put_float(bytes *b, unsigned field, float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -124,6 +126,7 @@ static void put_float(bytes *b, unsigned field, float value) {
     put_little(b, bits, 4);
 }
 
+/* Appends a 64-bit number as a field. */
 static void put_double(bytes *b, unsigned field, double value) {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
