@@ -1,5 +1,6 @@
-/* child.h: runs a function in a child process and returns its result. For code that must leave nothing behind in this
- * process, such as a GPU driver that must not be initialized before a fork, and for code that may hang or crash. */
+/* child.h: runs a function in a child process and returns its result, and watches other processes through /proc. For
+ * code that must leave nothing behind in this process, such as a GPU driver that must not be initialized before a
+ * fork (the survey of GPUs calls it), and for code that may hang or crash (probes, trial runs). */
 #ifndef LS_BASE_CHILD_H
 #define LS_BASE_CHILD_H
 

@@ -1,4 +1,4 @@
-/* clock.h: monotonic time (CLOCK_MONOTONIC), and time that a thread waits for a core. The zero of the clock is
+/* clock.h: monotonic time (CLOCK_MONOTONIC), and for how long a thread waited for a core. The zero of the clock is
  * arbitrary but equal for all processes of a machine, so that their traces can be merged. Any thread may call. */
 #ifndef LS_BASE_CLOCK_H
 #define LS_BASE_CLOCK_H

@@ -1,4 +1,5 @@
-/* events.h: trace spans: what ran when on which thread, for a timeline.
+/* events.h: trace spans: what ran when on which thread of this worker, for a timeline. The executor, collectives and
+ * devices record them; observe/trace.h collects those of all workers into a file.
  *
  *     ls_span span = ls_span_begin("comm", "all_reduce");
  *     …

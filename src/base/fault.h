@@ -1,4 +1,5 @@
-/* fault.h: fault injection for tests and drills: slow workers, corrupted numbers, deaths.
+/* fault.h: fault injection for tests and drills: slow workers, corrupted numbers, deaths. Environment variables
+ * switch it on; code that trains calls the functions below at the places where a fault may be planted.
  *
  *     LS_FAULT_SLOW=RANK:PERCENT    adds so much to the time of a worker's computation: 1:300 makes worker 1 take four
  *                                   times as long

@@ -1,6 +1,6 @@
-/* files.h: forms paths, reads and writes whole files and folders. Reading returns a copy; writing replaces a file
- * atomically. Any thread may call. Names that cannot be used are LS_ERR_INPUT, failing writes LS_ERR_FAILED, and a full
- * disk or too many open files LS_ERR_RESOURCE. */
+/* files.h: forms paths, reads and writes whole files and folders, for all code that uses files. Reading returns a
+ * copy that the caller frees; writing replaces a file atomically. Any thread may call. Names that cannot be used are
+ * LS_ERR_INPUT, failing writes LS_ERR_FAILED, and a full disk or too many open files LS_ERR_RESOURCE. */
 #ifndef LS_BASE_FILES_H
 #define LS_BASE_FILES_H
 

@@ -1,4 +1,5 @@
-/* hash.h: 128-bit XXH3 of bytes, whole or in pieces, of files, of fp32 tensors, and of lists of hashes.
+/* hash.h: 128-bit XXH3 of bytes, whole or in pieces, of files, of fp32 tensors, and of lists of hashes. Runs are
+ * compared, and data, weights and checkpoints verified, by these hashes.
  *
  * It detects differences and corruption, but does not protect against an attacker. The hash of fp32 values is that of
  * their little-endian bytes with every NaN replaced by 0x7FC00000 (rule 16 of docs/reference/arithmetic.md), so that

@@ -1,4 +1,4 @@
-/* log.h: messages for the user, one line each.
+/* log.h: messages for the user: warnings, notes and debugging; one line each.
  *
  *     lockstep: warning: 8 workers on 2 cores
  *     lockstep: [worker 3] warning: …

@@ -1,5 +1,5 @@
-/* memory.h: reads how much host memory is available, and allocates growing arrays, pages and regions. Any thread may
- * call; an array or a region belongs to one thread at a time. */
+/* memory.h: reads how much host memory is available, and allocates growing arrays, pages and regions (blocks that are
+ * freed together). Any thread may call; an array or a region belongs to one thread at a time. */
 #ifndef LS_BASE_MEMORY_H
 #define LS_BASE_MEMORY_H
 

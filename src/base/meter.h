@@ -1,9 +1,9 @@
 /* meter.h: stopwatch of one worker: how its time divides into computation, idle time and synchronization, while it is
  * switched on (`lockstep scale`).
  *
- * Kernels and collectives count into it; `lockstep scale` reads it. Counters only grow; take the difference of two
- * readings. While the meter is off, as by default, each place costs one load. For the worker's main thread, which
- * computes and calls collectives. A worker's time is
+ * The executor, the optimizer step and collectives count into it; `lockstep scale` reads it. Counters only grow; take
+ * the difference of two readings. While the meter is off, as by default, each place costs one load. For the worker's
+ * main thread, which computes and calls collectives. A worker's time is
  *
  *     computation      inside forward, backward and optimizer, without calls of collectives
  *     idle             in a call of a collective, until the last of the other members has started it

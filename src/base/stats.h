@@ -1,4 +1,4 @@
-/* stats.h: computes median and quartile. */
+/* stats.h: median and quartile, for measured times and for the rules of the doctor. */
 #ifndef LS_BASE_STATS_H
 #define LS_BASE_STATS_H
 

@@ -1,4 +1,5 @@
-/* status.h: creates errors. The codes, and how to read them, are in lockstep.h.
+/* status.h: creates errors, for every function that returns an ls_status. The codes, and how a program reads them,
+ * are in lockstep.h.
  *
  * A function that fails returns ls_fail(code, "what was wrong, with which value; what to do"). The message belongs to
  * the thread and is valid until its next failure. Only cli/ prints it. */

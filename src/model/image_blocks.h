@@ -1,7 +1,7 @@
 /* image_blocks.h: image models as lists of blocks. For model.c, which builds models, and for shape files, whose sizes
  * follow from here.
  *
- *     lenet   conv1 5×5 to 6 channels, 2 to each side │ conv2 5×5 to 16 │ fc1 120 │ fc2 84 │ fc3: the classes
+ *     lenet   conv1 5×5 to 6 channels, padding 2 │ conv2 5×5 to 16 │ fc1 120 │ fc2 84 │ fc3: the classes
  *             each convolution followed by its activation and by pooling 2×2
  *     resnet18  stem 7×7 to 64 channels, stride 2, pooling 3×3, stride 2; for small images 3×3, stride 1, no pooling │
  *             eight residual blocks of two 3×3 convolutions: 64, 64, 128, 128, 256, 256, 512, 512 channels, the third,

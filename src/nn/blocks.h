@@ -1,8 +1,9 @@
 /* blocks.h: a model: its shape and its list of blocks with their parameters.
  *
  * A model has shapes, names and an order, but no memory: the partition lays parameters out and sets their pointers
- * (parallel/partition/partition.h). The order of parameters is that of the blocks, and is part of the arithmetic:
- * initial values, hashes and the sum of squares go by it. ls_model_create() (model/) builds a model. */
+ * (parallel/partition/partition.h; a partition is all that one worker stores). The order of parameters is that of the
+ * blocks, and decides bits: initial values, hashes and the sum of squares go by it. ls_model_create() (model/) builds a
+ * model. */
 #ifndef LS_NN_BLOCKS_H
 #define LS_NN_BLOCKS_H
 

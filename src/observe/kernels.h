@@ -2,8 +2,8 @@
  *
  * A span (one kernel, copy or wait on a queue) belongs to the step in which it began, even if it ends later. The
  * queue named "compute" is a worker's compute queue; the busy time of its other queues (communication, copies) is
- * compared with it to find how much was overlapped. `lockstep timeline` prints the result, and the doctor's
- * utilisation rules read it. */
+ * compared with it to find how much was overlapped. A timeline (timeline.h) has the result; `lockstep timeline` prints
+ * it. */
 #ifndef LS_OBSERVE_KERNELS_H
 #define LS_OBSERVE_KERNELS_H
 

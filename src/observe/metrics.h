@@ -1,4 +1,5 @@
-/* metrics.h: writes the metrics of a run as JSON lines, one object per line, to an append-only file.
+/* metrics.h: writes the metrics of a run as JSON lines, one object per line, to an append-only file of the run
+ * folder. The trainer's rank 0 writes it; series.h reads it.
  *
  *     {"step":10,"loss":4.1234,"loss_hex":"0x1.07e5c91d14e3cp+2","lr":0.0006,"norm":"nan","checksum":"…"}
  *

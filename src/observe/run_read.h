@@ -1,4 +1,5 @@
-/* run_read.h: reads metrics, options, layout and trace of a run directory into plain structs.
+/* run_read.h: reads metrics, options, layout and trace of a run directory into plain structs, for the doctor, reports
+ * and other readers.
  *
  * ls_run_log_open() reads a whole run with its trace. To follow a run that is being written, use series.h, which fills
  * the same struct. All input is untrusted: it may be torn, truncated, huge or forged. Lines that are not JSON objects,
@@ -117,9 +118,15 @@ typedef struct ls_run_log_event {
     int suspects[LS_RUN_SUSPECTS_MAX], suspect_count;
     int owner, auditor, group; /* group: gradient group, a fixed part of the batch; owner, auditor: ranks of an audit */
     int scale, next_scale;     /* exponents of the loss scale; INT_MIN: none */
+    /* Of a value that is not finite: micro-batch, and element of the tensor. Of an outlier: the samples of its group.
+     */
     long long micro, index, first_sample, samples;
+    /* Of an outlier: its gradient norm, median and spread of its peers', and by how many spreads it stands out; by how
+     * far it turned the sum of gradients, and the norm of the sum with and without it. */
     double norm, median, spread, score, angle_deg, length_with, length_without;
     double group_loss, peers_loss, loss_score; /* of an outlier; older runs have none */
+    /* recurs: repeating the computation gave the same again; persistent: the same worker was wrong again; has_:
+     * recorded. */
     bool recurs, persistent, has_recurs, has_persistent;
     bool left_out;                      /* the run continued without the cores or the GPU of the worker */
     long long found_step;               /* step in which the run saw the fault and recovered; LS_RUN_NONE: it ended */

@@ -1,4 +1,5 @@
-/* timeline.h: one step of a traced run: busy and waiting time of each worker, and the time that the schedule predicts.
+/* timeline.h: one step of a traced run: busy and waiting time of each worker, and the time that the schedule
+ * predicts. For `lockstep timeline`, and for the times of workers in run_read.h.
  *
  *     |<------------------------------- step ------------------------------->|
  *           |<------------ work ------------>|

@@ -1,5 +1,5 @@
-/* trace.h: records what every worker did, and when, in one file of Chrome's trace format (`train --trace FILE`).
- * trace_read.h reads it.
+/* trace.h: records what every worker did, and when, in one file of Chrome's trace format (--trace FILE). Training and
+ * trial runs call it; trace_read.h reads the file.
  *
  * Each thread of a worker records spans in a ring in its own memory (base/events.h), which drops the oldest ones; at
  * the end rank 0 collects them and writes the file. Workers of one machine share a clock; clocks of several are not

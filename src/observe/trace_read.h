@@ -1,4 +1,5 @@
-/* trace_read.h: reads the spans of training from a trace file: what each worker did, and when.
+/* trace_read.h: reads the spans of training from a trace file (trace.h): what each worker did, and when. timeline.h
+ * measures them.
  *
  * The file is untrusted: numbers are checked, memory is bounded by its size, and errors give the position of the event.
  * Events of other kinds are skipped. */

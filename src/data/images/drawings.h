@@ -1,5 +1,6 @@
-/* drawings.h: labelled drawings of ten kinds, generated from (seed, part, number) by integer arithmetic: the same bytes
- * on every machine, and each drawing independent of the others.
+/* drawings.h: labelled drawings of ten kinds, generated from (seed, part, number) by integer arithmetic: the same
+ * bytes on every machine, and each drawing independent of the others. A source of images (images.h) for tests and
+ * first runs, which need no download.
  *
  * Drawing i shows kind i mod 10: ring, triangle, square, cross, arrow, star, zigzag, spiral, bars, cup. Position, size,
  * rotation, stretch, thickness, contrast, the slope of the background, strokes of clutter and noise come from the
@@ -8,7 +9,7 @@
  *
  * A linear model reaches less than 60 % of them, a small convolutional one more than 98 % (docs/reference/images.md).
  *
- * Generated drawings are cached: the second request costs a copy. */
+ * Generated drawings are cached: a second request returns the stored pixels. */
 #ifndef LS_DATA_IMAGES_DRAWINGS_H
 #define LS_DATA_IMAGES_DRAWINGS_H
 

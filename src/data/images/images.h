@@ -23,7 +23,7 @@
  * The training order is that of ls_sampler over count + 1 "tokens" with windows of one: ls_sampler_init(&sampler, seed,
  * count + 1, 1, true). Sample i of the run is image ls_sampler_start(&sampler, i), and each image comes once per epoch.
  *
- * Training and evaluation read them (run/inputs/image.c). An open source does not change, so any thread may fill
+ * Training and evaluation read them (run/inputs/image.c). Opened images do not change, so any thread may fill
  * batches. */
 #ifndef LS_DATA_IMAGES_IMAGES_H
 #define LS_DATA_IMAGES_IMAGES_H

@@ -1,4 +1,5 @@
-/* sources.h: the interface between the sources of images and data/images/images.c, and the parsers of image files.
+/* sources.h: the interface between the sources of images (cifar.c, drawings.c, folder.c, idx.c) and images.c, and the
+ * parsers of image files. Private to this folder.
  *
  * Parsers do not trust their input: every length is checked before use. `path` is only for messages. */
 #ifndef LS_DATA_IMAGES_SOURCES_H

@@ -1,4 +1,5 @@
-/* map_file.h: maps a regular file into memory. (A pipe or a device may never end.)
+/* map_file.h: maps a regular file into memory, for files of text, token ids and images. (A pipe or a device may never
+ * end.)
  *
  * If another process truncates a mapped file, the system sends SIGBUS to a thread that reads beyond the new end. Inside
  * ls_map_guard() this becomes an error with the file's name. Outside of it, the process prints the name and exits with

@@ -1,4 +1,4 @@
-/* paths.h: expands a list of names to files.
+/* paths.h: expands the list of names that --data gives to files.
  *
  * Names are separated by commas. A name with * or ? that is not a file itself stands for the matching files, sorted. A
  * folder stands for its files, sorted by name, without those of subfolders, hidden files, Megatron's .idx and

@@ -1,4 +1,5 @@
-/* text.h: tokenizes text files document by document, into token writers.
+/* text.h: tokenizes text files document by document, into token writers (token_file.h): for `lockstep tokenize`, and
+ * for the token cache.
  *
  * A file whose name ends in .jsonl or .ndjson has a JSON object on each line, whose text field is a document; blank
  * lines are skipped. Any other file is one document of any bytes but NUL (data/text/not_text.h). Each document is

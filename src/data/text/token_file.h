@@ -1,4 +1,5 @@
-/* token_file.h: reads and writes files of token ids, which are mapped into memory.
+/* token_file.h: reads and writes files of token ids. A corpus reads them, mapped into memory; `lockstep tokenize` and
+ * the token cache write them.
  *
  * Reads these formats, recognized by their content:
  *

@@ -17,6 +17,7 @@ typedef struct ls_added_token {
     int32_t id;
     const char *text; /* never empty; owned if the token is in a list */
     size_t bytes;
+    /* special: recognized in a text only with LS_ENCODE_SPECIAL; lstrip, rstrip: takes in blanks on that side. */
     bool special, lstrip, rstrip;
     bool late; /* "normalized": searched for in the rest of the text after the others */
 } ls_added_token;

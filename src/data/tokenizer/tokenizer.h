@@ -1,4 +1,5 @@
-/* tokenizer.h: converts text to token ids and back. The public part is in lockstep.h.
+/* tokenizer.h: converts text to token ids and back, for data, prompts and samples. The public part (open, close,
+ * encode, decode) is in lockstep.h.
  *
  * There are two kinds: "bytes", where an id is a byte, and byte-level BPE, as in GPT-2 and Llama 3. For both,
  * decode(encode(x)) = x for any bytes x. A byte that is not valid UTF-8 counts as a character that is neither letter,

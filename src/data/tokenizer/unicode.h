@@ -1,4 +1,5 @@
-/* unicode.h: decodes UTF-8 and classifies characters as letters, numbers and spaces.
+/* unicode.h: decodes UTF-8 and classifies characters as letters, numbers and spaces, for the patterns that cut text
+ * into pieces (pretok.h).
  *
  * Letters are the general categories L*, numbers N*, spaces the property White_Space, in the version of Unicode that
  * Hugging Face `tokenizers` 0.23 and tiktoken 0.14 use. A byte that is not part of valid UTF-8 (RFC 3629: no overlong

@@ -1,4 +1,4 @@
-/* vocab.h: the tokens of a vocabulary: id to bytes, and bytes to id.
+/* vocab.h: the tokens of a tokenizer's vocabulary: id to bytes, and bytes to id.
  *
  * Vocabulary files of byte-level BPE write each byte as one printable character (GPT-2's alphabet: 0x20 is Ġ). Here
  * tokens are the bytes themselves. A text with other characters, such as the name of a special token, stands for its

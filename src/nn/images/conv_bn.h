@@ -1,4 +1,4 @@
-/* conv_bn.h: a convolution and the batch norm behind it, with its ReLU and what is added before it.
+/* conv_bn.h: a convolution and the batch norm behind it, with its ReLU and the residual that is added before it.
  *
  *     x ─ conv ─ c ─ norm ─ + residual ─ ReLU ─ y          statistics over ghost groups of images, or over
  *                                                         the whole batch, whichever workers have them

@@ -1,9 +1,9 @@
 /* diagnose.h: diagnoses a finished or running training run from its records: what went wrong, with evidence and the
- * first thing to try. `lockstep doctor`, the report and the live page print the result.
+ * first thing to try. `lockstep doctor` prints the result, and reports of runs show it.
  *
- * Rules (rules.h) read a run (run_read.h) and add findings. A finding is a cause, or a note: an observation that is
- * normal or had no consequence. Causes are ordered by their first sign, because an earlier one may have caused the
- * others; causes that only cost time come last, the largest first. The figures behind the rules are in
+ * Rules (rules.h) read the records of a run (run_read.h) and add findings. A finding is a cause, or a note: an
+ * observation that is normal or had no consequence. Causes are ordered by their first sign, because an earlier one may
+ * have caused the others; causes that only cost time come last, the largest first. The figures behind the rules are in
  * docs/reference/doctor.md.
  *
  * The same run always gives the same diagnosis. Texts are copied into the diagnosis, so the run may be freed first. */

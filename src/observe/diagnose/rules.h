@@ -1,4 +1,5 @@
-/* rules.h: the rules that ls_diagnose() applies, and what they share; private to this folder.
+/* rules.h: the rules that ls_diagnose() applies, and what they share; private to this folder. Each file of the folder
+ * has rules about one subject.
  *
  * A rule is a function that reads an ls_case and adds findings to its `out`. Functions that return a status fail only
  * for lack of memory. The loss series here (ls_series) is not the ls_series of observe/series.h: no file uses both. */
