@@ -7,7 +7,7 @@
 
 /* Returns the time of the clock in nanoseconds. Cannot fail. */
 uint64_t ls_clock_ns(void);
-/* Returns the same in seconds. */
+/* Returns the time of the clock in seconds. Cannot fail. */
 double ls_clock_seconds(void);
 /* Sleeps at least this long, also when signals arrive. */
 void ls_clock_sleep_us(uint64_t duration_us);

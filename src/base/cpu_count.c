@@ -33,7 +33,7 @@ static int cores_of(long long quota_us, long long period_us) {
     return cores > INT_MAX ? INT_MAX : (int)cores;
 }
 
-/* Returns the quota of the group of this folder in cores; 0: none. */
+/* Returns the CPU quota of the control group (version 2) of this folder in cores, rounded up; 0: none. */
 static int quota_v2(const char *folder) {
     char path[PATH_MAX + 32], line[64];
     long long quota_us, period_us;
@@ -43,7 +43,7 @@ static int quota_v2(const char *folder) {
     return cores_of(quota_us, period_us);
 }
 
-/* Returns the same as quota_v2() for a folder of version 1. */
+/* Returns the CPU quota of the control group (version 1) of this folder in cores, rounded up; 0: none. */
 static int quota_v1(const char *folder) {
     char path[PATH_MAX + 32], quota[64], period[64];
     snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder);

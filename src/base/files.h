@@ -84,7 +84,8 @@ void ls_new_file_close(ls_new_file *file);
 /* Writes from `offset` on, or from the descriptor's position (−1), with retries. Returns the number of bytes done; if
  * that is smaller than `bytes`, errno has the reason. Reports progress (base/alive.h). */
 size_t ls_fd_write(int fd, const void *data, size_t bytes, off_t offset);
-/* Reads in the same way. errno is 0 if the file ended before `bytes` bytes. */
+/* Reads from `offset` on, or from the descriptor's position (−1), with retries. Returns the number of bytes read; if
+ * that is smaller than `bytes`, errno has the reason, 0 for the end of the file. Reports progress. */
 size_t ls_fd_read(int fd, void *data, size_t bytes, off_t offset);
 /* Calls fsync(2), with retries; writes a large file piece by piece and reports progress. −1 with errno on failure. */
 int ls_fd_sync(int fd);

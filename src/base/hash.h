@@ -24,7 +24,7 @@ enum { LS_HASH_TEXT_BYTES = 33 };
 ls_hash128 ls_hash_bytes(const void *data, size_t bytes);
 /* Returns the same as ls_hash_bytes(), and reports progress (base/alive.h): for large data, such as a mapped file. */
 ls_hash128 ls_hash_long(const void *data, size_t bytes);
-/* Returns the hash of `elems` fp32 values with canonical NaNs, as above. */
+/* Returns the hash of `elems` fp32 values, with every NaN replaced by 0x7FC00000. */
 ls_hash128 ls_hash_f32(const float *values, size_t elems);
 /* Combines `count` hashes in this order: returns the hash of their canonical forms (hi, then lo, big-endian). */
 ls_hash128 ls_hash_combine(const ls_hash128 *hashes, size_t count);

@@ -15,7 +15,8 @@
 
 /* Loads a file of at most `max_bytes`. The caller releases the value with json_decref(). *out is NULL on failure. */
 ls_status ls_json_load_file(const char *path, size_t max_bytes, json_t **out);
-/* Loads a text of `bytes` bytes in the same way; messages call it `source`. */
+/* Parses a text of `bytes` bytes; messages call it `source`. The caller releases the value with json_decref(). *out
+ * is NULL on failure. */
 ls_status ls_json_load_text(const char *source, const char *text, size_t bytes, json_t **out);
 
 /* Returns whether a text that may be JSON or YAML is JSON: by the suffix of its file (.json, .yaml, .yml), else it is

@@ -27,10 +27,10 @@ void ls_shape_set_usual(ls_shape *out);
  * see docs/reference/models.md. `source` names it in messages, and the shape if the object does not. The result is
  * checked; on failure *out is unchanged. */
 ls_status ls_shape_from_json(const json_t *json, const char *source, ls_shape *out);
-/* The same from a text in JSON or YAML: the suffix of `source` (.json, .yaml, .yml) or else the first character
- * decides the format. */
+/* Makes a shape from a text in JSON or YAML, as ls_shape_from_json() does: the suffix of `source` (.json, .yaml,
+ * .yml) or else the first character decides the format. */
 ls_status ls_shape_parse(const char *source, const char *text, size_t bytes, ls_shape *out);
-/* The same from a file of at most 1 MiB. */
+/* Makes a shape from a file of at most 1 MiB, as ls_shape_parse() does. */
 ls_status ls_shape_read(const char *path, ls_shape *out);
 
 /* Returns a new object with the members of a shape file, which the caller releases. NULL: out of memory. */

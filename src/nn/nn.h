@@ -161,7 +161,7 @@ static inline float *ls_nn_take_f32(ls_arena *arena, const char *kind, size_t ro
 }
 /* Returns memory for scratch->cross from the arena; NULL if it is not needed. */
 void *ls_nn_take_cross(const ls_nn *nn, ls_arena *arena);
-/* Takes scratch->rows, ->joined and ->cross, if the workers of a TP group share sums. */
+/* Takes memory from the arena for scratch->rows, ->joined and ->cross, if the workers of a TP group share sums. */
 void ls_nn_take_joins(const ls_nn *nn, ls_arena *arena, ls_scratch *scratch);
 /* Returns the address of element `elems` of type act, to write. */
 static inline void *ls_nn_at(const ls_nn *nn, void *act, size_t elems) {
@@ -209,7 +209,8 @@ ls_status ls_nn_project_gated(const ls_nn *nn, void *pre, void *y, size_t gate, 
 /* Computes dpre = x·Wᵀ · gelu'(pre); and y = gelu(pre) again, unless y is NULL. */
 ls_status ls_nn_project_gelu_grad(const ls_nn *nn, void *dpre, void *y, const void *pre, const void *x,
                                   const ls_param *w);
-/* Computes the same for silu(gate)·up. Columns and *is_done are those of ls_nn_project_gated(). */
+/* Computes dpre, the gradient of the gated activation's input, from x·Wᵀ, the gradient of its output, and pre, its
+ * input; and y = silu(gate)·up again, unless y is NULL. Columns and *is_done are those of ls_nn_project_gated(). */
 ls_status ls_nn_project_gated_grad(const ls_nn *nn, void *dpre, void *y, const void *pre, size_t gate, const void *x,
                                    const ls_param *w, bool *is_done);
 /* Returns the type of logits: fp32 or, with hgmma, the type of activations. */

@@ -203,7 +203,7 @@ static inline size_t ls_shape_mlp_width(const ls_shape *shape) {
 static inline double ls_layer_matrix_elems(double width, double query, double key, double hidden, bool is_gated) {
     return width * (query + 2 * key) + query * width + width * hidden * (is_gated ? 3 : 2);
 }
-/* Returns the same for a shape. */
+/* Returns the elements of the matrices of one transformer layer of this shape. */
 static inline double ls_shape_layer_matrix_elems(const ls_shape *shape) {
     return ls_layer_matrix_elems((double)shape->C, (double)ls_shape_query_width(shape),
                                  (double)ls_shape_key_width(shape), (double)shape->hidden,
@@ -222,7 +222,8 @@ static inline size_t ls_slice_begin(size_t units, int slices, int i) {
     return units / count * k + units % count * k / count;
 }
 
-/* Returns the same, at a multiple of `grain` if there are enough multiples for every slice. */
+/* Returns the first unit of slice i as ls_slice_begin() does, but at a multiple of `grain` if there are enough
+ * multiples for every slice. */
 static inline size_t ls_slice_begin_at(size_t units, size_t grain, int slices, int i) {
     if (grain <= 1 || units / grain < (size_t)slices) return ls_slice_begin(units, slices, i);
     size_t begin = ls_slice_begin((units + grain - 1) / grain, slices, i) * grain;

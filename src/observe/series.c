@@ -395,8 +395,8 @@ out:
     return status;
 }
 
-/* Reads what was appended to the newest file if it is still the one that was read, else compares all files. *is_whole
- * as above. */
+/* Reads what was appended to the newest file if it is still the one that was read, else compares all files. Sets
+ * *is_whole to false if the caller must read the run again. */
 static ls_status read_more(ls_series *s, before *b, bool *is_whole) {
     struct stat about;
     int fd;

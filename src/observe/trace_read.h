@@ -100,7 +100,8 @@ typedef struct ls_trace {
  * position of the event, if it is no trace of this program; then there is nothing to free. The text may be freed
  * after parsing. */
 ls_status ls_trace_parse(const char *source, const char *text, size_t bytes, ls_trace *out);
-/* Reads a trace from a file of at most 2 GiB in the same way. */
+/* Reads a trace from a file of at most 2 GiB. Free it with ls_trace_free(). LS_ERR_INPUT, and the position of the
+ * event, if it is no trace of this program; then there is nothing to free. */
 ls_status ls_trace_open(const char *path, ls_trace *out);
 /* Frees what the trace points to, and empties it; NULL does nothing. */
 void ls_trace_free(ls_trace *trace);

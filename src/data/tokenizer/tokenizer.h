@@ -31,7 +31,8 @@ ls_status ls_tokens_push(ls_tokens *tokens, int32_t id);
 /* Makes a tokenizer from the text of a tokenizer.json; `name` is for messages. LS_ERR_INPUT names a feature that is not
  * supported. On failure *out is NULL. */
 ls_status ls_tokenizer_from_json(const char *name, const char *text, size_t bytes, ls_tokenizer **out);
-/* Makes one in the same way from the texts of vocab.json and merges.txt. */
+/* Makes a tokenizer from the texts of vocab.json and merges.txt (GPT-2's form); `name` is for messages. On failure
+ * *out is NULL. */
 ls_status ls_tokenizer_from_merges(const char *name, const char *vocab, size_t vocab_bytes, const char *merges,
                                    size_t merges_bytes, ls_tokenizer **out);
 

@@ -21,14 +21,14 @@ typedef struct embed_state {
     float *branch;
 } embed_state;
 
-/* Takes the gradient of the rows, which the first phase of backward leaves for the second. */
+/* Takes memory from the arena for the gradient of the rows, which the first phase of backward leaves for the second. */
 static void carve_kept(const ls_block *block, void *state, const ls_nn *nn, ls_arena *arena) {
     (void)block;
     embed_state *kept = state;
     kept->branch = ls_nn_take_f32(arena, "activations", ls_nn_stream_rows(nn), nn->shape->C);
 }
 
-/* Takes the gradient after dropout and, with sequence parallelism, memory for gathered rows. */
+/* Takes memory from the arena for the gradient after dropout and, with sequence parallelism, for gathered rows. */
 static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared, const ls_nn *nn, bool for_backward,
                           ls_arena *arena) {
     (void)block;

@@ -37,7 +37,8 @@ typedef struct head_scratch {
     float *parts;   /* [max(2·tp, S)][rows of a chunk] */
 } head_scratch;
 
-/* Takes memory for the norm, for the logits of one chunk of sequences and, in a TP group, for the shared softmax. */
+/* Takes memory from the arena for the norm, for the logits of one chunk of sequences and, in a TP group, for the
+ * shared softmax. */
 static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared, const ls_nn *nn, bool for_backward,
                           ls_arena *arena) {
     (void)block;

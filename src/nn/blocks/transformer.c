@@ -98,7 +98,8 @@ ls_half ls_half_open(ls_block *block, int which) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* Takes the saved tensors of the classes `parts`. With 16-bit types the stream between the halves is not saved. */
+/* Takes memory from the arena for the saved tensors of the classes `parts`. With 16-bit types the stream between the
+ * halves is not saved. */
 static void carve_saved(const ls_block *block, void *state, const ls_nn *nn, unsigned parts, ls_arena *arena) {
     (void)block;
     ls_transformer_saved *saved = state;
@@ -125,7 +126,7 @@ static void carve_saved(const ls_block *block, void *state, const ls_nn *nn, uns
     }
 }
 
-/* Takes the gradients that the first phase of backward leaves for the weights. */
+/* Takes memory from the arena for the gradients that the first phase of backward leaves for the weights. */
 static void carve_kept(const ls_block *block, void *state, const ls_nn *nn, ls_arena *arena) {
     (void)block;
     ls_transformer_kept *kept = state;
@@ -139,7 +140,7 @@ static void carve_kept(const ls_block *block, void *state, const ls_nn *nn, ls_a
         kept->dnormed = ls_nn_take(nn, arena, "activations", rows, ls_widths_heads(&nn->own) * nn->shape->head_size);
 }
 
-/* Takes scratch for QK-norm. */
+/* Takes scratch memory for QK-norm from the arena. */
 static void carve_heads(ls_transformer_scratch *scratch, const ls_nn *nn, bool for_backward, ls_arena *arena) {
     size_t rows = ls_nn_rows(nn), width = nn->own.query;
     if (!nn->shape->qk_norm) return;
@@ -150,7 +151,7 @@ static void carve_heads(ls_transformer_scratch *scratch, const ls_nn *nn, bool f
         scratch->dnormed = ls_nn_take(nn, arena, "scratch", rows, ls_widths_heads(&nn->own) * nn->shape->head_size);
 }
 
-/* Takes scratch; the two halves use the same memory in backward. */
+/* Takes scratch memory from the arena; the two halves use the same part of it in backward. */
 static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared, const ls_nn *nn, bool for_backward,
                           ls_arena *arena) {
     (void)block;
@@ -210,7 +211,7 @@ static ls_status last_sum(ls_nn *nn, const ls_half *mlp, const float *middle, fl
     return ls_half_sum(nn, &next, mlp, middle, y);
 }
 
-/* Computes y = x + attention + MLP. */
+/* Computes y = x + attention + MLP, and saves what backward needs. */
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     ls_half attention = ls_attention_half(block, nn), mlp = ls_mlp_half(block, nn);
     float *middle = middle_of(block, nn);
@@ -245,7 +246,8 @@ static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned 
     return ls_nn_project(nn, saved->wide, norm, mlp.in_w, mlp.in_b);
 }
 
-/* Runs the two halves in reverse order. */
+/* Turns d into the gradient of x and computes the weight gradients, or one of the two (`phase`): the MLP half first,
+ * then attention. */
 static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_block_pass phase) {
     ls_half attention = ls_attention_half(block, nn), mlp = ls_mlp_half(block, nn);
     mlp.is_rounded = nn->fusion.start_is_done;

@@ -117,7 +117,8 @@ ls_status ls_qk_norm_weights(ls_block *block, const ls_nn *nn, const void *dnorm
 /* Returns the attention half of a block for nn's rows: addresses of its tensors and its functions. The block's state
  * must be set. */
 ls_half ls_attention_half(ls_block *block, const ls_nn *nn);
-/* Returns the MLP half of a block in the same way. */
+/* Returns the MLP half of a block for nn's rows: addresses of its tensors and its functions. The block's state must
+ * be set. */
 ls_half ls_mlp_half(ls_block *block, const ls_nn *nn);
 /* Returns half 0 (attention) or 1 (MLP) with what both have filled in: parameters, dropout, statistics and kept
  * gradients. */
@@ -128,7 +129,8 @@ ls_status ls_half_norm(const ls_nn *nn, const ls_half *half, const float *x, con
 /* Computes sum = x + the branch of `before`, the half in front of this one, and norm(sum) in scratch: own rows alone.
  */
 ls_status ls_half_sum(const ls_nn *nn, const ls_half *half, const ls_half *before, const float *x, float *sum);
-/* Computes the same, and gathers norm(sum) of all rows in *norm. */
+/* Computes sum = x + the branch of `before`, the half in front of this one, and norm(sum), and gathers norm(sum) of
+ * all rows in *norm. */
 ls_status ls_half_sum_norm(const ls_nn *nn, const ls_half *half, const ls_half *before, const float *x, float *sum,
                            const void **norm);
 /* Computes half->branch from norm: body and second projection. The caller adds it to the stream. */

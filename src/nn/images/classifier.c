@@ -18,7 +18,7 @@ typedef struct classifier_scratch {
     float *pooled, *dpooled; /* means over the image, and their gradient */
 } classifier_scratch;
 
-/* Takes logits, losses and, with pooling, the means. */
+/* Takes memory from the arena for logits, losses and, with pooling, the means. */
 static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared, const ls_nn *nn, bool for_backward,
                           ls_arena *arena) {
     classifier_scratch *scratch = state;

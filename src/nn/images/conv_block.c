@@ -10,7 +10,7 @@
 
 /* Returns the elements of an image in front of the pooling. */
 static size_t mid_elems(const ls_block *block) { return ls_extent_elems(block->image.mid); }
-/* Returns its positions: height × width. */
+/* Returns the positions, height × width, of an image in front of the pooling. */
 static size_t positions(const ls_block *block) { return block->image.mid.height * block->image.mid.width; }
 
 /* Adds weight and bias of the convolution. */
@@ -57,7 +57,7 @@ static ls_status pool(const ls_block *block, const ls_nn *nn, float *y) {
     }
 }
 
-/* Computes the block's output, and saves the activations. */
+/* Computes the block's output y from x, and saves the activations for backward. */
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     LS_TRY(activate(block, nn, x));
     return pool(block, nn, y);
@@ -137,7 +137,8 @@ static ls_status compute_input_grad(ls_block *block, const ls_nn *nn, const floa
     return ls_nn_made(nn, d, LS_F32, nn->B * ls_extent_elems(block->image.in));
 }
 
-/* Runs one or both phases; x is NULL for the first block, which needs no gradient of its input. */
+/* Turns d into the gradient of x and computes the weight gradients, or one of the two (`phase`). x is NULL for the
+ * first block, which needs no gradient of its input. */
 static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_block_pass phase) {
     const ls_image_grads *grads = phase == LS_BACKWARD_BOTH ? block->scratch : block->kept;
     float *dpre = grads->dpre;

@@ -17,9 +17,9 @@ static const ls_conv_bn_saved *saved_of(const ls_block *block, int u) {
 }
 /* Returns the elements of an output image of conv_bn u. */
 static size_t elems(const ls_block *block, int u) { return ls_extent_elems(block->conv_bn[u].out); }
-/* Returns its channels. */
+/* Returns the output channels of conv_bn u. */
 static size_t channels(const ls_block *block, int u) { return block->conv_bn[u].out.channels; }
-/* Returns its pixels. */
+/* Returns the pixels (height × width) of an output image of conv_bn u. */
 static size_t pixels(const ls_block *block, int u) {
     return block->conv_bn[u].out.height * block->conv_bn[u].out.width;
 }
@@ -118,7 +118,7 @@ void ls_conv_bn_declare(ls_block *block, int u, const char *number) {
     }
 }
 
-/* Takes memory for a number of each channel and ghost group. */
+/* Takes memory from the arena for one number of each channel and ghost group. */
 static float *take_stats(const ls_block *block, int u, const ls_nn *nn, const char *kind, ls_arena *arena) {
     size_t ghosts = nn->ghost ? (nn->B + nn->ghost - 1) / nn->ghost : 1;
     return ls_arena_take_array(arena, kind, ghosts, channels(block, u) * sizeof(float));
@@ -136,7 +136,7 @@ void ls_conv_bn_carve_saved(const ls_block *block, void *state, const ls_nn *nn,
     }
 }
 
-/* Takes the gradients of all conv_bns of the block. */
+/* Takes memory from the arena for the gradients of all conv_bns of the block. */
 static void carve_grads(const ls_block *block, ls_conv_bn_grads *grads, const ls_nn *nn, const char *kind,
                         ls_arena *arena) {
     for (int u = 0; u < block->conv_bns; u++) {

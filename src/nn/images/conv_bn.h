@@ -53,12 +53,14 @@ static inline const ls_conv_bn_grads *ls_conv_bn_grads_of(const ls_block *block,
 
 /* Adds the five parameters of the block's conv_bn u. Their names have `number` after "conv" and "norm". */
 void ls_conv_bn_declare(ls_block *block, int u, const char *number);
-/* Takes the saved tensors of all conv_bns of a block, if `parts` has LS_SAVE_WIDE (ls_block_kind.carve_saved). */
+/* Takes memory from the arena for the saved tensors of all conv_bns of a block, if `parts` has LS_SAVE_WIDE
+ * (ls_block_kind.carve_saved). */
 void ls_conv_bn_carve_saved(const ls_block *block, void *saved, const ls_nn *nn, unsigned parts, ls_arena *arena);
-/* Takes the gradients that the first phase of backward leaves for the weights (ls_block_kind.carve_kept). */
+/* Takes memory from the arena for the gradients that the first phase of backward leaves for the weights
+ * (ls_block_kind.carve_kept). */
 void ls_conv_bn_carve_kept(const ls_block *block, void *kept, const ls_nn *nn, ls_arena *arena);
-/* Takes the gradients of all conv_bns, and memory for statistics of the whole batch; nothing unless for_backward
- * (ls_block_kind.carve_scratch). */
+/* Takes memory from the arena for the gradients of all conv_bns, and for statistics of the whole batch; nothing
+ * unless for_backward (ls_block_kind.carve_scratch). */
 void ls_conv_bn_carve_scratch(const ls_block *block, void *scratch, ls_scratch *shared, const ls_nn *nn,
                               bool for_backward, ls_arena *arena);
 /* Counts the collectives of batch norm over the whole batch (ls_block_kind.traffic). */

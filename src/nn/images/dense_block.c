@@ -32,7 +32,7 @@ static ls_status drop(const ls_block *block, const ls_nn *nn, float *y, const fl
     return nn->ops->dropout_add(nn->device, &call);
 }
 
-/* Computes the block's output, with dropout in training. */
+/* Computes the block's output y from x, with dropout in training, and saves the activation for backward. */
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     const ls_image_saved *saved = block->saved;
     LS_TRY(activate(block, nn, x));
@@ -45,7 +45,8 @@ static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned 
     return parts & LS_SAVE_WIDE ? activate(block, nn, x) : LS_OK;
 }
 
-/* Runs one or both phases; x is NULL for the first block, which needs no gradient of its input. */
+/* Turns d into the gradient of x and computes the weight gradients, or one of the two (`phase`). x is NULL for the
+ * first block, which needs no gradient of its input. */
 static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_block_pass phase) {
     size_t n = outputs(block);
     ls_param *w = ls_image_weight(block);

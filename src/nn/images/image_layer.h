@@ -44,14 +44,15 @@ ls_pooling_call ls_image_pooling(const ls_block *block, const ls_nn *nn, ls_exte
 ls_status ls_image_conv_grad(const ls_nn *nn, const ls_param *w, const ls_grad_step *step, size_t positions,
                              ls_conv_call call);
 
-/* Takes memory for `elems` numbers of each of nn's images. */
+/* Takes memory from the arena for `elems` numbers of each of nn's images. */
 float *ls_image_take(const ls_nn *nn, ls_arena *arena, const char *kind, size_t elems);
-/* Takes the output of the activation and the positions of maxima, if `parts` has LS_SAVE_WIDE
- * (ls_block_kind.carve_saved). */
+/* Takes memory from the arena for the output of the activation and the positions of maxima, if `parts` has
+ * LS_SAVE_WIDE (ls_block_kind.carve_saved). */
 void ls_image_carve_saved(const ls_block *block, void *saved, const ls_nn *nn, unsigned parts, ls_arena *arena);
-/* Takes the gradient that the first phase of backward leaves (ls_block_kind.carve_kept). */
+/* Takes memory from the arena for the gradient that the first phase of backward leaves (ls_block_kind.carve_kept). */
 void ls_image_carve_kept(const ls_block *block, void *kept, const ls_nn *nn, ls_arena *arena);
-/* Takes the gradient in front of the activation; nothing unless for_backward (ls_block_kind.carve_scratch). */
+/* Takes memory from the arena for the gradient in front of the activation; nothing unless for_backward
+ * (ls_block_kind.carve_scratch). */
 void ls_image_carve_scratch(const ls_block *block, void *scratch, ls_scratch *shared, const ls_nn *nn,
                             bool for_backward, ls_arena *arena);
 

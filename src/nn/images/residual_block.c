@@ -17,7 +17,7 @@ static void declare(ls_block *block, const ls_shape *shape) {
     for (int u = 0; u < block->conv_bns; u++) ls_conv_bn_declare(block, u, numbers[u]);
 }
 
-/* Takes scratch of the conv_bns and for the gradients of the skip path. */
+/* Takes memory from the arena for the conv_bns and for the gradients of the skip path. */
 static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared, const ls_nn *nn, bool for_backward,
                           ls_arena *arena) {
     ls_conv_bns_scratch *scratch = state;
@@ -40,7 +40,7 @@ static ls_status run(ls_block *block, ls_nn *nn, const float *x) {
     return ls_conv_bn_forward(block, nn, 1, saved->unit[0].y, past);
 }
 
-/* Computes the block's output. */
+/* Computes the block's output y from x, and saves what backward needs. */
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     const ls_conv_bns_saved *saved = block->saved;
     LS_TRY(run(block, nn, x));
@@ -68,7 +68,7 @@ static ls_status inputs(ls_block *block, ls_nn *nn, const ls_conv_bn_grads *grad
     return nn->ops->add(nn->device, &(ls_add_call){d, d, past, LS_F32, nn->B * block->in});
 }
 
-/* Runs one or both phases. */
+/* Turns d into the gradient of x and computes the weight gradients, or one of the two (`phase`). */
 static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_block_pass phase) {
     const ls_conv_bns_saved *saved = block->saved;
     const ls_conv_bn_grads *grads = ls_conv_bn_grads_of(block, phase);

@@ -107,7 +107,8 @@ typedef struct ls_case {
  * (ls_finding). Beyond LS_FINDINGS_MAX it overwrites the last one. The pointer is valid until ls_diagnose() sorts the
  * findings. */
 ls_finding *ls_finding_add(ls_case *c, ls_cause cause, long long step, long long last_step, double size);
-/* The same for a note: an observation that is normal or had no consequence. */
+/* Adds a note, an observation that is normal or had no consequence, to c->out and returns it, as ls_finding_add()
+ * does for a cause. */
 ls_finding *ls_note_add(ls_case *c, ls_cause cause, long long step, long long last_step, double size);
 /* Copies the names of block and tensor from the event to the finding. */
 void ls_finding_name(ls_finding *finding, const ls_run_log_event *event);

@@ -223,7 +223,7 @@ static long long round_interval(const ls_case *c, double one_ms) {
                                           : 10 * round;
 }
 
-/* Describes waiting for bytes in flight. */
+/* Sets title, evidence and advice for time in which workers wait for bytes in flight. */
 static void describe_network(const ls_case *c, ls_finding *f) {
     const ls_utilisation *u = &c->out->use;
     const char *link = ls_run_log_option_get(c->run, "slow-link");
@@ -240,7 +240,7 @@ static void describe_network(const ls_case *c, ls_finding *f) {
     LS_ACTION(f, "use fewer workers, a faster link, or a larger --global-batch for each exchange of gradients");
 }
 
-/* Describes idle pipeline stages, next to what the schedule predicts. */
+/* Sets title, evidence and advice for idle pipeline stages, next to what the schedule predicts. */
 static void describe_bubble(const ls_case *c, ls_finding *f) {
     const ls_run_log *run = c->run;
     double micros = micro_batches(run);
@@ -257,7 +257,7 @@ static void describe_bubble(const ls_case *c, ls_finding *f) {
     LS_ACTION(f, "use more micro-batches (a smaller --micro-batch), --schedule 1f1b, or fewer stages (--pp)");
 }
 
-/* Describes workers that wait for others with more work. */
+/* Sets title, evidence and advice for workers that wait for others with more work. */
 static void describe_imbalance(const ls_case *c, ls_finding *f) {
     LS_TITLE(f, "workers wait for each other %.0f %% of the time, because their work is unbalanced", 100 * f->share);
     LS_EVIDENCE(f, "in a step of %.1f ms, a worker waits %.1f ms for the slowest one", c->out->use.step_ms,
@@ -273,7 +273,7 @@ static void describe_imbalance(const ls_case *c, ls_finding *f) {
                      : "--shares auto gives faster replicas more gradient groups without changing the result");
 }
 
-/* Describes the time of checkpoints (`is_save`) or of evaluations, and advises an interval. */
+/* Sets title, evidence and advice (an interval in steps) for the time of checkpoints (`is_save`) or of evaluations. */
 static void describe_between(const ls_case *c, ls_finding *f, bool is_save) {
     const ls_utilisation *u = &c->out->use;
     size_t count = is_save ? u->saves : u->evals;
@@ -285,7 +285,7 @@ static void describe_between(const ls_case *c, ls_finding *f, bool is_save) {
               round_interval(c, ms), is_save ? "" : ", or fewer --eval-batches");
 }
 
-/* Describes the time for reading batches. */
+/* Sets title, evidence and advice for the time for reading batches. */
 static void describe_input(const ls_case *c, ls_finding *f) {
     const ls_utilisation *u = &c->out->use;
     LS_TITLE(f, "workers read input %.0f %% of the time", 100 * f->share);
@@ -293,7 +293,7 @@ static void describe_input(const ls_case *c, ls_finding *f) {
     LS_ACTION(f, "put --data on a local disk, or tokenize it once with lockstep tokenize; check what else reads there");
 }
 
-/* Describes workers that wait for a core because there are more workers than cores. */
+/* Sets title, evidence and advice for workers that wait for a core because there are more workers than cores. */
 static void describe_cores(const ls_case *c, ls_finding *f) {
     const ls_run_log_start *s = &c->run->start;
     int workers = c->out->use.workers;
@@ -307,7 +307,7 @@ static void describe_cores(const ls_case *c, ls_finding *f) {
     LS_ACTION(f, "use as many workers as cores, with --threads 1: the cores do the same work with less communication");
 }
 
-/* Describes workers that share a GPU and wait for each other's kernels. */
+/* Sets title, evidence and advice for workers that share a GPU and wait for each other's kernels. */
 static void describe_gpus(const ls_case *c, ls_finding *f) {
     int workers = c->out->use.workers, gpus = c->run->device.gpus;
     LS_TITLE(f, "%d workers share %d GPU%s and wait for a time slice %.0f %% of the time", workers, gpus,

@@ -39,7 +39,7 @@ ls_status ls_event_file_flush(ls_event_file *file);
 
 /* Returns the CRC-32C (Castagnoli) of the bytes. */
 uint32_t ls_crc32c(const void *data, size_t bytes);
-/* Returns it masked, as TFRecord stores it. */
+/* Returns the CRC-32C of the bytes masked (rotated, and a constant added), as TFRecord stores it. */
 uint32_t ls_crc32c_masked(const void *data, size_t bytes);
 
 #endif
