@@ -25,7 +25,7 @@ bool ls_json_is_format(const char *path, const char *text, size_t bytes);
 
 /* Reads a whole number; a number with a fraction or exponent is of another type, even 1.0. */
 ls_status ls_json_get_i64(const json_t *object, const char *key, int64_t *out);
-/* Accepts integers too, rounded to a double. */
+/* Reads a number as a double; accepts integers too, rounded. */
 ls_status ls_json_get_f64(const json_t *object, const char *key, double *out);
 /* Reads true or false. */
 ls_status ls_json_get_bool(const json_t *object, const char *key, bool *out);

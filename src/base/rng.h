@@ -27,7 +27,8 @@ typedef struct ls_rng_key {
     uint32_t purpose;
 } ls_rng_key;
 
-/* Makes the key of a sequence; step < LS_RNG_STEP_LIMIT. Below, an index or block is below LS_RNG_INDEX_LIMIT. */
+/* Makes the key of the sequence of this seed, purpose and step, which must be below LS_RNG_STEP_LIMIT. In the
+ * functions below, an index or block must be below LS_RNG_INDEX_LIMIT. */
 ls_rng_key ls_rng_key_make(uint64_t seed, uint32_t purpose, uint64_t step);
 
 /* Writes block `block`: the 32-bit numbers 4·block … 4·block+3. */

@@ -263,7 +263,8 @@ ls_status ls_nn_grad_stream_bias(const ls_nn *nn, ls_param *bias, const void *dy
 
 /* ---- norms of the stream, of the kind of the shape; stats are [2][stream] ---------------------------------------- */
 
-/* Computes y = norm(x) and its statistics. */
+/* Computes y = norm(x) of the rows of the stream here, and its statistics in `stats` for backward. b is NULL for RMS
+ * norms. */
 ls_status ls_nn_norm(const ls_nn *nn, void *y, float *stats, const float *x, const ls_param *w, const ls_param *b);
 /* Computes sum = x + branch, with dropout of branch, and y = norm(sum), in one pass over memory. */
 ls_status ls_nn_sum_norm(const ls_nn *nn, void *y, float *stats, const float *x, const void *branch,
@@ -288,7 +289,8 @@ ls_status ls_nn_norm_backward(const ls_nn *nn, float *dx, const void *dy, float 
 /* Returns whether ls_nn_norm_backward() should compute the gradients of w and b too (params): with hgmma their chains
  * are short enough for one pass. */
 static inline bool ls_nn_norm_is_whole(const ls_nn *nn) { return nn->policy.unit == LS_UNIT_HGMMA; }
-/* Computes the gradients of w and b separately. */
+/* Computes the gradients of a norm's weight and bias (b may be NULL) from dy, the gradient of its output, without dx;
+ * in the steps of this micro-batch. */
 ls_status ls_nn_norm_params(const ls_nn *nn, const void *dy, float *stats, const float *x, ls_param *w, ls_param *b);
 
 #endif

@@ -144,7 +144,8 @@ typedef struct ls_grad_rows {
     size_t elems;        /* of one row */
 } ls_grad_rows;
 
-/* Returns the rows of the worker that has slices first … first + count − 1 of S. */
+/* Returns how many rows a slot of the parameter's gradient has, and which of them a worker computes that has slices
+ * first … first + count − 1 of S: one row for each slice of a vector, a single row otherwise. */
 ls_grad_rows ls_param_grad_rows(const ls_param *param, int S, int first, int count, bool sequence_parallel);
 /* Returns the elements of a slot of the gradient, the rows of other workers included. */
 static inline size_t ls_grad_rows_elems(ls_grad_rows rows) { return rows.all * rows.elems; }
@@ -154,7 +155,8 @@ typedef struct ls_param_run {
     size_t memory_row, canonical_row, rows;
 } ls_param_run;
 
-/* Gets run i, ascending in memory. Returns false if there is no such run. */
+/* Sets *run to run i of neighbouring rows, ascending in memory, to convert between the order in memory and the
+ * canonical one. Returns false if there is no such run. */
 bool ls_param_run_get(const ls_param *param, int slices, int i, ls_param_run *run);
 
 /* Returns a matrix of one part that slices do not cut, with normal initial values and weight decay. */

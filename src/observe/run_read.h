@@ -299,11 +299,12 @@ double ls_run_log_option_number(const ls_run_log *run, const char *name);
 static inline const float *ls_run_log_times(const ls_run_log *run, const ls_run_log_usage *u, ls_usage_kind kind) {
     return run->usage_ms + u->at + (size_t)kind * (size_t)u->workers;
 }
-/* Returns the busy times of all workers in ms. */
+/* Returns the busy times of all workers in a step, in ms, one per worker; they belong to the run. */
 static inline const float *ls_run_log_busy(const ls_run_log *run, const ls_run_log_usage *u) {
     return ls_run_log_times(run, u, LS_USAGE_BUSY);
 }
-/* Returns the waiting times of all workers in ms; NaN: not recorded. */
+/* Returns the waiting times of all workers in a step, in ms, one per worker; NaN: not recorded. They belong to the
+ * run. */
 static inline const float *ls_run_log_wait(const ls_run_log *run, const ls_run_log_usage *u) {
     return ls_run_log_times(run, u, LS_USAGE_WAIT);
 }

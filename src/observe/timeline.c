@@ -272,7 +272,8 @@ static void list_exposed_waits(const ls_timeline_worker *w, const intervals *by_
     }
 }
 
-/* Fills worker->reductions from its spans: number, bytes, time in flight, overlapped with backward, and exposed. */
+/* Sums the gradient reductions of a worker from its spans: number, bytes, time in flight, overlapped with backward,
+ * and exposed. */
 static ls_status measure_reductions(ls_timeline_worker *worker) {
     ls_timeline_reductions *sum = &worker->reductions;
     interval *capacity = calloc(4 * worker->count + 1, sizeof *capacity);

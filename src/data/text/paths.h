@@ -22,7 +22,8 @@ typedef struct ls_paths {
     size_t count, capacity;
 } ls_paths;
 
-/* Expands a list. Also fails if the result is empty. On failure there is nothing to release. */
+/* Expands a list of names, separated by commas, to the files of the split. Also fails if there are none. On failure
+ * there is nothing to release; otherwise the caller calls ls_paths_fini(). */
 ls_status ls_paths_expand(const char *list, ls_split split, ls_paths *out);
 /* Returns whether a folder of the list has files of the split; names that are no folders do not count. */
 bool ls_paths_any(const char *list, ls_split split);

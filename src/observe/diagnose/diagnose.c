@@ -149,7 +149,8 @@ static int compare_followed(const void *a, const void *b) {
     return (x->step > y->step) - (x->step < y->step);
 }
 
-/* Adds how the loss changed from step `from` to the end, and the first step from which it is not finite. */
+/* Adds to what followed how the loss changed from step `from` to the end, and the first step from which it is not
+ * finite. */
 static void follow_loss(ls_case *c, long long from) {
     const ls_series *s = &c->series;
     size_t at;
@@ -161,7 +162,7 @@ static void follow_loss(ls_case *c, long long from) {
     if (s->first_bad > from) FOLLOW(c->out, s->first_bad, "loss or gradient is not finite");
 }
 
-/* Adds how many steps after `from` were skipped (overflow), and how many left out outlier groups. */
+/* Adds to what followed how many steps after `from` were skipped (overflow), and how many left out outlier groups. */
 static void follow_skips(ls_case *c, long long from) {
     const ls_run_log *run = c->run;
     long long first = LS_RUN_NONE;
@@ -177,7 +178,7 @@ static void follow_skips(ls_case *c, long long from) {
         FOLLOW(c->out, from + 1, "%zu step%s without the outlier groups", dropped, dropped == 1 ? "" : "s");
 }
 
-/* Adds the last validation loss and the best one, if the last one is after step `from`. */
+/* Adds to what followed the last validation loss and the best one, if the last one is after step `from`. */
 static void follow_validation(ls_case *c, long long from) {
     const ls_run_log *run = c->run;
     const ls_run_log_validation *best = NULL, *last = NULL;
@@ -191,7 +192,8 @@ static void follow_validation(ls_case *c, long long from) {
                best->step);
 }
 
-/* Adds that the loss scale reached its minimum, and why the run stopped, if either is in step `from` or later. */
+/* Adds to what followed that the loss scale reached its minimum, and why the run stopped, if either is in step `from`
+ * or later. */
 static void follow_events(ls_case *c, long long from) {
     const ls_run_log *run = c->run;
     for (size_t i = 0; i < run->event_count; i++) {

@@ -132,24 +132,40 @@ bool ls_case_shares_gpus(const ls_case *c);
 /* Returns the first finding of this cause that is not a note, or NULL. */
 const ls_finding *ls_case_find(const ls_case *c, ls_cause cause);
 
-/* The rules, in the order in which ls_diagnose() applies them. Later rules read findings of earlier ones. */
-void ls_diagnose_faults(ls_case *c);        /* faults.c: workers with wrong numbers, by checks and audits */
-ls_status ls_diagnose_outliers(ls_case *c); /* outliers.c: outlier groups, and bad data that they show */
-void ls_diagnose_overflow(ls_case *c);      /* overflow.c: skipped steps, values that are not finite */
-void ls_diagnose_underflow(ls_case *c);     /* numerics.c: gradients that flush to zero in 16 bits */
-void ls_diagnose_lost(ls_case *c);          /* numerics.c: updates that rounding loses */
-ls_status ls_diagnose_usage(ls_case *c);    /* slow.c: fills out->usage; a worker that holds up the others */
-void ls_diagnose_gpu(ls_case *c);           /* slow.c: fills out->gpu; adds no finding */
-void ls_diagnose_time(ls_case *c);          /* utilisation.c: what the time went to; after slow.c */
+/* ---- the rules, in the order in which ls_diagnose() applies them: later rules read findings of earlier ones -------
+ */
+
+/* Adds a cause if replica checks, hashes or audits found a worker that computes, or keeps, numbers wrongly (faults.c).
+ */
+void ls_diagnose_faults(ls_case *c);
+/* Adds a finding if gradient groups or workers stand out: bad data, a suspicious worker, or a note (outliers.c). */
+ls_status ls_diagnose_outliers(ls_case *c);
+/* Adds findings about steps that overflow skipped, and about values that are not finite (overflow.c). */
+void ls_diagnose_overflow(ls_case *c);
+/* Adds a cause if many gradients flush to zero in 16 bits (numerics.c). */
+void ls_diagnose_underflow(ls_case *c);
+/* Adds a cause if rounding loses many weight updates (numerics.c). */
+void ls_diagnose_lost(ls_case *c);
+/* Fills c->out->usage, and adds a cause if one worker held up the others (slow.c). */
+ls_status ls_diagnose_usage(ls_case *c);
+/* Fills c->out->gpu; adds no finding (slow.c). */
+void ls_diagnose_gpu(ls_case *c);
+/* Fills c->out->use, what the time went to, and adds a cause for the largest use that is too much (utilisation.c). */
+void ls_diagnose_time(ls_case *c);
 /* Returns whether jumps of the loss alone are enough to blame bad data. Adds no finding. */
 bool ls_loss_tells_data(const ls_case *c);
-void ls_diagnose_data(ls_case *c);    /* loss.c: bad data that the loss shows */
-ls_status ls_diagnose_lr(ls_case *c); /* loss.c: a learning rate that is too high */
-void ls_diagnose_ruined(ls_case *c);  /* ruined.c: a loss that ends above where it began, or where it was */
+/* Adds a cause if jumps of the loss show bad data, and no earlier rule has blamed data (loss.c). */
+void ls_diagnose_data(ls_case *c);
+/* Adds a cause if the learning rate is too high, by the loss and the lengths of updates (loss.c). */
+ls_status ls_diagnose_lr(ls_case *c);
+/* Adds a cause if the learning rate is 0, or the loss ends above where it began, or never came down (ruined.c). */
+void ls_diagnose_ruined(ls_case *c);
 /* Returns whether the run used AdamW; false also if the optimizer was not recorded. */
 bool ls_case_is_adamw(const ls_case *c);
-#define LS_USUAL_LR .001              /* of AdamW, for small models */
-void ls_diagnose_unknown(ls_case *c); /* loss.c: the run broke, and nothing above says why */
-void ls_diagnose_ending(ls_case *c);  /* ending.c: it ended before its last step */
+#define LS_USUAL_LR .001 /* of AdamW, for small models */
+/* Adds a cause if loss or gradient became not finite, and no earlier rule says why (loss.c). */
+void ls_diagnose_unknown(ls_case *c);
+/* Adds a finding if the run ended before its last step: how, and what of it is lost (ending.c). */
+void ls_diagnose_ending(ls_case *c);
 
 #endif

@@ -337,7 +337,6 @@ static void describe_largest_use(const ls_case *c, ls_finding *f, ls_use use) {
                     1 / (1 - f->share));
 }
 
-/* Fills c->out->use, and adds a finding for the largest use that is too much; the table of shares has the others. */
 void ls_diagnose_time(ls_case *c) {
     ls_utilisation *u = &c->out->use;
     const ls_run_log *run = c->run;
