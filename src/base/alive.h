@@ -1,7 +1,10 @@
-/* alive.h: this process's phase and a progress counter, for the heartbeat (comm/world/beat.h).
+/* alive.h: this process's phase (what it is doing) and a progress counter, which tell a worker that hangs from one
+ * that is slow.
  *
- * The counter grows with every piece of work: an operation, a block, a megabyte of a file. The heartbeat only checks
- * whether the counter has changed, not by how much, so concurrent increments may be lost. */
+ * The worker's heartbeat thread (comm/world/beat.h) writes both into a record in shared memory, where the supervisor
+ * and other workers read them. The counter grows with every piece of work: an operation, a block, a megabyte of a
+ * file. The heartbeat only checks whether the counter has changed, not by how much, so concurrent increments may be
+ * lost. */
 #ifndef LS_BASE_ALIVE_H
 #define LS_BASE_ALIVE_H
 
@@ -37,6 +40,7 @@ static inline bool ls_phase_computes(ls_phase phase) { return phase >= LS_PHASE_
 /* Returns a text such as "computing gradients". */
 const char *ls_phase_text(ls_phase phase);
 
+/* The progress counter. It is not exact: only whether it changes matters. */
 extern _Atomic uint64_t ls_alive_count;
 
 /* Reports progress. Any thread. */
@@ -50,17 +54,20 @@ static inline void ls_alive_moved(void) {
 void ls_alive_turn(void);
 /* Bytes of a file to read or write between two calls of ls_alive_turn(). */
 enum { LS_ALIVE_BYTES = 16 << 20 };
-/* Sets the hook of the calling thread; NULL removes it. */
+/* Sets the hook of the calling thread, which ls_alive_turn() calls; NULL removes it. */
 void ls_alive_set_hook(void (*hook)(void *ctx), void *ctx);
 
-/* Enters a phase, ends the measurement of the one before and returns it; the caller restores it later. An opaque phase
- * calls the hook at once. */
+/* Enters a phase, ends the measurement of the one before and returns it; the caller restores it later by entering it
+ * again. An opaque phase calls the hook at once. Main thread only. */
 ls_phase ls_phase_enter(ls_phase phase);
-/* Replaces the phase for an interruption, such as kernels that are compiled on first use, and returns the one before.
- * Unlike ls_phase_enter(), it lets the measured duration of the interrupted phase continue. */
+/* Replaces the phase for an interruption, such as kernels that are compiled on first use, and returns the one before,
+ * which the caller restores. Unlike ls_phase_enter(), it lets the measured duration of the interrupted phase
+ * continue. */
 ls_phase ls_phase_swap(ls_phase phase);
+/* Returns this process's present phase. Any thread. */
 ls_phase ls_phase_now(void);
-/* Returns the median duration of the last 9 times in this phase; 0: it has not ended yet. */
+/* Returns the median duration in ns of the last 9 times in this phase; 0 if it has never ended. Any thread. The
+ * heartbeat sends it, and a phase that lasts much longer than usual makes the worker suspect. */
 uint64_t ls_phase_usual_ns(ls_phase phase);
 
 #endif

@@ -13,13 +13,14 @@
 
 #include "base/clock.h"
 
-/* Sent before the result. */
+/* What the child sends through the pipe before its result. */
 typedef struct ending {
     ls_status status;
     int is_here; /* ls_fail_is_here() of the child */
     char message[LS_MESSAGE_MAX];
 } ending;
 
+/* Writes all bytes to the pipe; returns false if that fails. */
 static bool write_all(int file, const void *bytes, size_t count) {
     for (const char *at = bytes; count > 0;) {
         ssize_t n = write(file, at, count);

@@ -1,5 +1,6 @@
-/* child.h: runs a function in a child process and returns its result. For code that must leave nothing behind in this
- * process, such as a GPU driver that must not be initialized before a fork, and for code that may hang or crash. */
+/* child.h: runs a function in a child process and returns its result, and watches other processes through /proc. For
+ * code that must leave nothing behind in this process, such as a GPU driver that must not be initialized before a
+ * fork (the survey of GPUs calls it), and for code that may hang or crash (probes, trial runs). */
 #ifndef LS_BASE_CHILD_H
 #define LS_BASE_CHILD_H
 
@@ -10,6 +11,7 @@
 
 #include "base/status.h"
 
+/* A function to run in a child process: fills `result` and returns its status; its changes to other memory are lost. */
 typedef ls_status (*ls_child_fn)(void *ctx, void *result);
 
 /* Runs `fn` in a child process, waits for it and returns its status and message. `fn` fills `result`, of `bytes` bytes,
@@ -25,13 +27,15 @@ ls_status ls_child_run(const char *what, double limit_s, ls_child_fn fn, void *c
  * with the parent's pid. Exits if the parent has ended already. */
 void ls_child_bind(pid_t parent);
 /* Waits until the child has ended. Returns true if it ended by itself; *wait_status is that of waitpid(). Kills the
- * child and returns false after `limit_s`, or once it has used no CPU time for `idle_s` seconds although a core was
- * free (it is stopped or stuck). Time in which the caller itself was stopped does not count. */
+ * child and returns false after `limit_s` seconds, or once it has used no CPU time for `idle_s` seconds although a
+ * core was free (it is stopped or stuck). Also returns false for a pid that is no child. Time in which the caller
+ * itself was stopped does not count. */
 bool ls_child_finish(pid_t pid, double idle_s, double limit_s, int *wait_status);
 
 /* ---- state of a process, from /proc ------------------------------------------------------------------------------ */
 
-/* Returns the state letter of /proc/PID/stat; 0: not readable. */
+/* Returns the state letter of /proc/PID/stat ('R' running, 'S' sleeping, 'D' in the kernel, 'T' stopped, 'Z' zombie);
+ * 0: not readable. */
 char ls_process_state(int pid);
 /* Returns whether a debugger, or any other user of ptrace(2), is attached. */
 bool ls_process_is_traced(int pid);

@@ -1,11 +1,13 @@
-/* clock.h: monotonic time (CLOCK_MONOTONIC), and time that a thread waits for a core. The zero of the clock is
+/* clock.h: monotonic time (CLOCK_MONOTONIC), and for how long a thread waited for a core. The zero of the clock is
  * arbitrary but equal for all processes of a machine, so that their traces can be merged. Any thread may call. */
 #ifndef LS_BASE_CLOCK_H
 #define LS_BASE_CLOCK_H
 
 #include <stdint.h>
 
+/* Returns the time of the clock in nanoseconds. Cannot fail. */
 uint64_t ls_clock_ns(void);
+/* Returns the time of the clock in seconds. Cannot fail. */
 double ls_clock_seconds(void);
 /* Sleeps at least this long, also when signals arrive. */
 void ls_clock_sleep_us(uint64_t duration_us);

@@ -29,6 +29,7 @@ static uint64_t read_xcr0(void) {
     return (uint64_t)high << 32 | low;
 }
 
+/* Reads the brand string of the CPU; "x86-64" if it has none. */
 static void read_model(char *model, size_t capacity) {
     unsigned text[13] = {0}, top, b, c, d;
     snprintf(model, capacity, "x86-64");
@@ -44,6 +45,7 @@ static void read_model(char *model, size_t capacity) {
 
 static bool bit(unsigned word, int position) { return (word >> position & 1u) != 0; }
 
+/* Fills cpu_found. Widths that the system does not save count as absent. */
 static void detect_features(void) {
     ls_cpu *cpu = &cpu_found;
     unsigned a, b, c, d;
@@ -68,6 +70,7 @@ static void detect_features(void) {
  * it. */
 enum { REQUEST_STATE_PERMISSION = 0x1023, STATE_TILE_DATA = 18 };
 
+/* Asks Linux to save tile registers for this process; sets amx_allowed. */
 static void request_amx(void) {
     const ls_cpu *cpu = ls_cpu_detect();
     amx_allowed =
@@ -94,6 +97,7 @@ static const struct {
     {0xC0, 0xAC3, "Ampere-1"},    {0xC0, 0xAC4, "Ampere-1A"},
 };
 
+/* Looks up the core's name by its implementer and part numbers; "ARM64" if the system hides them. */
 static void read_model(char *model, size_t capacity, unsigned long cap) {
     snprintf(model, capacity, "ARM64");
     if ((cap & CAP_CPUID) == 0) return;
@@ -109,6 +113,7 @@ static void read_model(char *model, size_t capacity, unsigned long cap) {
     snprintf(model, capacity, "ARM64 (implementer 0x%02X, part 0x%03X)", implementer, part);
 }
 
+/* Fills cpu_found from the kernel's capability bits. */
 static void detect_features(void) {
     unsigned long cap = getauxval(AT_HWCAP), cap2 = getauxval(AT_HWCAP2);
     cpu_found.neon = (cap & CAP_ASIMD) != 0;
@@ -118,6 +123,7 @@ static void detect_features(void) {
     read_model(cpu_found.model, sizeof cpu_found.model, cap);
 }
 
+/* ARM64 has no AMX. */
 static void request_amx(void) { amx_allowed = false; }
 
 #else
@@ -205,6 +211,7 @@ static void isa_from_environment(void) {
     atomic_store(&isa_mask, mask);
 }
 
+/* For pthread_once() in place of isa_from_environment(), so that LS_ISA is never read afterwards. */
 static void skip_environment(void) {}
 
 ls_status ls_cpu_set_isa(ls_isa isa) {

@@ -38,6 +38,7 @@ const ls_cpu *ls_cpu_detect(void);
  */
 bool ls_cpu_allow_amx(void);
 
+/* Returns a static text: "avx2"; "unknown" for LS_ISA_AUTO and other values that are no ISA. */
 const char *ls_isa_name(ls_isa isa);
 /* Parses a name, or "auto". LS_ERR_INPUT, and *out unchanged, for any other text. Accepts ISAs that this CPU lacks. */
 ls_status ls_isa_parse(const char *text, ls_isa *out);

@@ -33,7 +33,7 @@ static int cores_of(long long quota_us, long long period_us) {
     return cores > INT_MAX ? INT_MAX : (int)cores;
 }
 
-/* Returns the quota of the group of this folder in cores; 0: none. */
+/* Returns the CPU quota of the control group (version 2) of this folder in cores, rounded up; 0: none. */
 static int quota_v2(const char *folder) {
     char path[PATH_MAX + 32], line[64];
     long long quota_us, period_us;
@@ -43,7 +43,7 @@ static int quota_v2(const char *folder) {
     return cores_of(quota_us, period_us);
 }
 
-/* Returns the same for version 1. */
+/* Returns the CPU quota of the control group (version 1) of this folder in cores, rounded up; 0: none. */
 static int quota_v1(const char *folder) {
     char path[PATH_MAX + 32], quota[64], period[64];
     snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder);
@@ -71,6 +71,7 @@ static int quota_upwards(const char *base, const char *group, int (*quota_of)(co
     return quota;
 }
 
+/* Returns whether "cpu" is one of the names in the list "cpu,cpuacct". */
 static bool has_cpu_controller(const char *controllers) {
     for (const char *name = controllers; *name != '\0';) {
         size_t length = strcspn(name, ",");
@@ -80,7 +81,8 @@ static bool has_cpu_controller(const char *controllers) {
     return false;
 }
 
-/* Returns the quota of "number:controllers:/group"; without controllers it is version 2. Changes the line. */
+/* Returns the quota in cores (0: none) of the group in a line "number:controllers:/group" of /proc/PID/cgroup; a line
+ * without controllers is of version 2. Changes the line. */
 static int quota_of_line(const char *root, char *line) {
     char base[PATH_MAX];
     char *controllers = strchr(line, ':');

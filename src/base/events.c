@@ -142,6 +142,7 @@ static int compare_events(const void *a, const void *b) {
     return 0;
 }
 
+/* Prints a text as a JSON string, with escapes. */
 static void print_json_string(FILE *out, const char *text) {
     putc('"', out);
     for (; *text != '\0'; text++) {
@@ -156,6 +157,7 @@ static void print_json_string(FILE *out, const char *text) {
     putc('"', out);
 }
 
+/* Prints nanoseconds as microseconds with three decimals. */
 static void print_us(FILE *out, uint64_t ns) { fprintf(out, "%" PRIu64 ".%03u", ns / 1000, (unsigned)(ns % 1000)); }
 
 /* Prints an object up to its time, without the closing brace. */
@@ -169,6 +171,7 @@ static void print_head(FILE *out, const char *type, int worker, int thread, cons
     if (e->end.overlapping) fprintf(out, ",\"id\":\"%d.%d.%" PRIu64 "\"", worker, thread, e->number);
 }
 
+/* Prints the arguments of an event and closes its object. */
 static void print_args(FILE *out, const event *e) {
     fprintf(out, ",\"args\":{\"n\":%" PRId64, e->end.n);
     if (e->end.has_micro) fprintf(out, ",\"micro\":%" PRId64, e->end.micro);
@@ -194,7 +197,8 @@ static void print_event(FILE *out, int worker, int thread, const event *e) {
     print_args(out, e);
 }
 
-/* Sorts and prints a copy of the ring, so that its thread is blocked only while the ring is copied. */
+/* Prints the events of a thread or lane, and how many were dropped. Sorts and prints a copy, so that the thread is
+ * blocked only while its ring is copied. */
 static ls_status print_ring(FILE *out, int worker, ring *r) {
     pthread_mutex_lock(&r->lock);
     size_t count = !r->events || r->recorded < r->capacity ? (size_t)r->recorded : r->capacity;

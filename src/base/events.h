@@ -1,4 +1,5 @@
-/* events.h: trace spans: what ran when on which thread, for a timeline.
+/* events.h: trace spans: what ran when on which thread of this worker, for a timeline. The executor, collectives and
+ * devices record them; observe/trace.h collects those of all workers into a file.
  *
  *     ls_span span = ls_span_begin("comm", "all_reduce");
  *     …
@@ -45,6 +46,7 @@ void ls_events_disable(void);
 ls_status ls_events_json(int worker, char **text, size_t *bytes);
 
 extern atomic_bool ls_events_on;
+/* Returns whether spans are being recorded. Any thread. */
 static inline bool ls_events_are_on(void) { return atomic_load_explicit(&ls_events_on, memory_order_relaxed); }
 
 /* The part of an event that is known at its end. */
@@ -52,7 +54,8 @@ typedef struct ls_event_end {
     int64_t n, micro;
     bool has_micro, overlapping;
 } ls_event_end;
-/* Records a span that ends now. Called by the functions below, only for spans that began while recording was on. */
+/* Records a span that ends now in the calling thread's ring. Called by the functions below, only for spans that began
+ * while recording was on; drops the span if recording is off by now or memory is short. */
 void ls_events_record(ls_span span, ls_event_end end);
 
 /* Begins a span; both texts are string literals. */
@@ -79,21 +82,20 @@ static inline void ls_span_end_overlapping(ls_span span, int64_t n) {
 
 /* ---- device queues ----------------------------------------------------------------------------------------------- */
 
-/* Makes a line of the timeline for a device queue, with a ring like that of a thread. Spans are added to it after the
- * fact, from one thread at a time. It lives as long as the process; the pointer `name` is kept. NULL: no memory. */
+/* A line of the timeline for a queue of a device (a CUDA stream). */
 typedef struct ls_lane ls_lane;
-/* Makes a line of the timeline for a device queue, with a ring like that of a thread. Spans are added to it after the
- * fact, from one thread at a time. It lives as long as the process; the pointer `name` is kept. NULL: no memory. */
+/* Makes a line of the timeline for a device queue, with a ring like that of a thread. Spans are added to it after
+ * they have ended, from one thread at a time. It lives as long as the process; the pointer `name` is kept. Returns
+ * NULL if memory is short. */
 ls_lane *ls_events_lane(const char *name);
-/* Interns a text for spans whose words are not literals: returns a copy that lives as long as the process, cut to so
- * many bytes. NULL: there are too many different texts. */
-enum { LS_EVENTS_WORD_BYTES = 48 };
+enum { LS_EVENTS_WORD_BYTES = 48 }; /* with the NUL */
 /* Interns a text for spans whose words are not literals: returns a copy that lives as long as the process, cut to
  * LS_EVENTS_WORD_BYTES − 1 bytes. NULL: there are 1024 different texts already. */
 const char *ls_events_word(const char *text);
-/* Adds a completed span to the lane, with its start in `span`. Does nothing while recording is off. */
+/* Adds a completed span to the lane, with its start in span.start_ns (time of ls_clock_ns()). Does nothing while
+ * recording is off. */
 void ls_events_add(ls_lane *lane, ls_span span, uint64_t duration_ns, int64_t n);
-/* Counts spans of the lane that could not be added. */
+/* Adds `count` to the lane's number of dropped events, for spans that the caller could not add. */
 void ls_events_lose(ls_lane *lane, uint64_t count);
 
 #endif

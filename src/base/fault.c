@@ -20,6 +20,7 @@ bool ls_fault_no_unit;
 
 enum { PERCENT_MAX = 100000, INPUT_MS_MAX = 10000 };
 
+/* Reads LS_FAULT_INPUT. */
 static ls_status read_input(void) {
     const char *text = getenv("LS_FAULT_INPUT");
     char *end = NULL;
@@ -32,6 +33,7 @@ static ls_status read_input(void) {
     return LS_OK;
 }
 
+/* Reads LS_FAULT_SNAPSHOT; it stays off for other ranks than the one it names. */
 static ls_status read_snapshot(int rank) {
     const char *text = getenv("LS_FAULT_SNAPSHOT");
     long long bytes;
@@ -50,6 +52,7 @@ enum { DEATHS_MAX = 64 };
 
 typedef enum death_kind { DEATH_KILL, DEATH_STOP, DEATH_PARENT, DEATH_KINDS } death_kind;
 
+/* An entry of LS_FAULT_POINT that concerns this worker and attempt. */
 typedef struct death {
     ls_fault_point_kind point;
     long step, count;
@@ -71,7 +74,8 @@ static const char *const point_names[LS_POINTS] = {
 
 static const char *const kind_names[DEATH_KINDS] = {"kill", "stop", "parent"};
 
-/* Reads an entry of the list; entries for other ranks and attempts are skipped. */
+/* Reads an entry of the list; entries for other ranks and attempts are skipped. Returns false if it is malformed or
+ * there are too many. */
 static bool read_death(const char *text, size_t length, int rank, int attempt) {
     char one[128], name[32], step[16], what[8] = "", *end;
     long who, which, count = 1;
@@ -94,6 +98,7 @@ static bool read_death(const char *text, size_t length, int rank, int attempt) {
     return true;
 }
 
+/* Reads LS_FAULT_POINT, and forgets the entries that were read before. */
 static ls_status read_deaths(int rank, int attempt) {
     const char *text = getenv("LS_FAULT_POINT");
     death_count = 0;
@@ -110,7 +115,7 @@ static ls_status read_deaths(int rank, int attempt) {
     return LS_OK;
 }
 
-/* Writes the line with one write(2), because this process dies right after. */
+/* Appends a line about the death to LS_FAULT_LOG, with one write(2), because this process dies right after. */
 static void log_death(const death *d) {
     const char *path = getenv("LS_FAULT_LOG");
     int fd = path ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666) : -1;
@@ -123,6 +128,7 @@ static void log_death(const death *d) {
     (void)close(fd);
 }
 
+/* Logs the death and sends the signal. Returns only after a SIGSTOP, when the process is continued. */
 static void die(const death *d) {
     log_death(d);
     if (d->kind != DEATH_PARENT) (void)kill(getpid(), d->kind == DEATH_STOP ? SIGSTOP : SIGKILL);
@@ -131,6 +137,7 @@ static void die(const death *d) {
     for (;;) (void)pause(); /* until the kernel kills this process with its parent */
 }
 
+/* Returns whether the present step is the one at which the entry acts. */
 static bool is_its_step(const death *d) {
     if (d->from_first) return first_step >= 0 && ls_fault_step - first_step == d->step;
     return d->step < 0 || d->step == ls_fault_step;

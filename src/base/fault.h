@@ -1,7 +1,8 @@
-/* fault.h: fault injection for tests and drills: slow workers, corrupted numbers, deaths.
+/* fault.h: fault injection for tests and drills: slow workers, corrupted numbers, deaths. Environment variables
+ * switch it on; code that trains calls the functions below at the places where a fault may be planted.
  *
- *     LS_FAULT_SLOW=RANK:PERCENT    slows a worker's computation down by so much: 1:300 makes worker 1 four times
- * slower
+ *     LS_FAULT_SLOW=RANK:PERCENT    adds so much to the time of a worker's computation: 1:300 makes worker 1 take four
+ *                                   times as long
  *
  *     LS_FAULT_INPUT=MS             delays reading each micro-batch, on every worker
  *
@@ -32,9 +33,10 @@ extern double ls_fault_input_ms; /* 0: off; likewise */
 enum { LS_FAULT_SNAPSHOT_OFF = -2, LS_FAULT_SNAPSHOT_NONE = -1 };
 extern int64_t ls_fault_snapshot; /* bytes; likewise */
 
-/* Reads the switches from the environment for the worker of this rank and attempt (comm/world/attempt.h). Slowness and
- * corruption belong to a place (its cores, its GPU) and stay there if a restart assigns other ranks to the places. In
- * the first attempt rank and place are equal. */
+/* Reads the switches from the environment for the worker of this rank and attempt (comm/world/attempt.h: how often
+ * the supervisor has restarted the workers). Slowness and corruption belong to a place (its cores, its GPU) and stay
+ * there if a restart assigns other ranks to the places. In the first attempt rank and place are equal. Fails with
+ * LS_ERR_INPUT for a value that cannot be parsed. */
 ls_status ls_fault_read(int rank, int place, int attempt);
 
 /* ---- corrupted numbers -------------------------------------------------------------------------------------------
@@ -71,11 +73,13 @@ typedef struct ls_fault_site {
 } ls_fault_site;
 
 extern void (*ls_fault_spoil)(const ls_fault_site *site);
-extern int ls_fault_rank;     /* of this worker's place */
+extern int ls_fault_rank;     /* this worker's place, which is its rank in the first attempt */
 extern int64_t ls_fault_step; /* completed steps */
 extern int ls_fault_path;     /* 1: while other instructions than usual compute, for a comparison */
 extern bool ls_fault_no_unit; /* pretend that this CPU has no matrix units */
 
+/* Lets a test program corrupt the numbers at `data`; does nothing outside tests. The step calls it wherever numbers
+ * are complete. */
 static inline void ls_fault_at(struct ls_device *device, ls_fault_place place, const char *tensor, int block,
                                void *data, size_t elems, size_t elem_bytes) {
     if (ls_fault_spoil) ls_fault_spoil(&(ls_fault_site){place, tensor, block, device, data, elems, elem_bytes});
@@ -121,18 +125,24 @@ typedef enum ls_fault_point_kind {
 } ls_fault_point_kind;
 
 extern bool ls_fault_has_points; /* only ls_fault_read() writes it */
+/* Kills or stops this process or its parent if an entry of LS_FAULT_POINT names this point, step and count; otherwise
+ * returns. */
 void ls_fault_die(ls_fault_point_kind point);
+/* Marks a place in the code where LS_FAULT_POINT may let the worker die; costs one load otherwise. */
 static inline void ls_fault_point(ls_fault_point_kind point) {
     if (ls_fault_has_points) ls_fault_die(point);
 }
 
 /* ---- slow work --------------------------------------------------------------------------------------------------- */
 
+/* Returns the time at which computation that may be slowed down begins, for ls_fault_slow_end(); 0 while the switch
+ * is off. */
 static inline double ls_fault_slow_begin(void) { return ls_fault_slow > 0 ? ls_clock_seconds() : 0; }
-/* Spins in proportion to the time since `begin`. */
+/* Spins for the time since `begin` multiplied by the switch; does nothing while it is off. */
 void ls_fault_slow_end(double begin);
-/* Sleeps, as a thread that waits for a disk does. */
+/* Sleeps for ls_fault_input_ms, as a thread that waits for a disk does. */
 void ls_fault_input_wait(void);
+/* Delays the reading of a micro-batch if LS_FAULT_INPUT is set. */
 static inline void ls_fault_slow_input(void) {
     if (ls_fault_input_ms > 0) ls_fault_input_wait();
 }

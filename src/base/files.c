@@ -65,7 +65,8 @@ size_t ls_fd_read(int fd, void *data, size_t bytes, off_t offset) {
     return done;
 }
 
-/* Reads to the end of the file. Its size is only a hint: files in /proc have size 0, and a log may grow meanwhile. */
+/* Reads to the end of the file, at most max_bytes, and adds a NUL. Its size is only a hint: files in /proc have size
+ * 0, and a log may grow meanwhile. The caller frees *data. */
 static ls_status read_all(int fd, const char *path, size_t hint, size_t max_bytes, char **data, size_t *bytes) {
     size_t capacity = (hint < max_bytes ? hint : max_bytes) + 1, used = 0;
     char *text = NULL;
@@ -177,7 +178,8 @@ size_t ls_fd_write(int fd, const void *data, size_t bytes, off_t offset) {
 }
 
 /* Writes a large file to disk piece by piece and reports progress after each, because fsync() alone may take minutes
- * without any. Returns −1 if a piece failed: the system reports an error once, so fsync() would not repeat it. */
+ * without any. Returns -1 if a piece failed (the system reports an error once, so fsync() would not repeat it); 0
+ * otherwise, also if the file system cannot do it. */
 static int sync_pieces(int fd) {
     const off_t piece = 32 << 20;
     struct stat about;
@@ -237,8 +239,8 @@ void ls_new_file_close(ls_new_file *file) {
     file->has_temporary = false;
 }
 
-/* Tells whether `path` exists, and its permissions. Refuses all but regular files: as root, a rename onto /dev/null
- * would replace the device for all processes. */
+/* Sets *is_there to whether `path` exists, and *mode to its permissions. Refuses all but regular files: as root, a
+ * rename onto /dev/null would replace the device for all processes. */
 static ls_status check_target(const char *path, bool *is_there, mode_t *mode) {
     struct stat about;
     *is_there = stat(path, &about) == 0;

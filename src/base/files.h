@@ -1,6 +1,6 @@
-/* files.h: forms paths, reads and writes whole files and folders. Reading returns a copy; writing replaces a file
- * atomically. Any thread may call. Names that cannot be used are LS_ERR_INPUT, failing writes LS_ERR_FAILED, and a full
- * disk or too many open files LS_ERR_RESOURCE. */
+/* files.h: forms paths, reads and writes whole files and folders, for all code that uses files. Reading returns a
+ * copy that the caller frees; writing replaces a file atomically. Any thread may call. Names that cannot be used are
+ * LS_ERR_INPUT, failing writes LS_ERR_FAILED, and a full disk or too many open files LS_ERR_RESOURCE. */
 #ifndef LS_BASE_FILES_H
 #define LS_BASE_FILES_H
 
@@ -26,6 +26,7 @@ ls_path ls_path_format(const char *format, ...) __attribute__((format(printf, 1,
 ls_path ls_path_in(const char *folder, const char *name);
 /* Returns `name` in the folder of the file `path`. */
 ls_path ls_path_beside(const char *path, const char *name);
+/* Returns whether the text ends with `end`, in the same case. */
 bool ls_ends_with(const char *text, const char *end);
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
@@ -83,12 +84,13 @@ void ls_new_file_close(ls_new_file *file);
 /* Writes from `offset` on, or from the descriptor's position (−1), with retries. Returns the number of bytes done; if
  * that is smaller than `bytes`, errno has the reason. Reports progress (base/alive.h). */
 size_t ls_fd_write(int fd, const void *data, size_t bytes, off_t offset);
-/* Reads in the same way. errno is 0 if the file ended before `bytes` bytes. */
+/* Reads from `offset` on, or from the descriptor's position (−1), with retries. Returns the number of bytes read; if
+ * that is smaller than `bytes`, errno has the reason, 0 for the end of the file. Reports progress. */
 size_t ls_fd_read(int fd, void *data, size_t bytes, off_t offset);
 /* Calls fsync(2), with retries; writes a large file piece by piece and reports progress. −1 with errno on failure. */
 int ls_fd_sync(int fd);
 
-/* Returns whether the path names anything; follows links. */
+/* Returns whether the path names anything; follows links, so false for a link whose target is missing. */
 bool ls_file_exists(const char *path);
 /* Returns whether the path ends with `suffix`; ignores case. */
 bool ls_file_has_suffix(const char *path, const char *suffix);
@@ -97,6 +99,7 @@ bool ls_file_has_suffix(const char *path, const char *suffix);
 
 /* Creates the folder and its parents, as mkdir -p does. LS_ERR_INPUT if a file has the name. */
 ls_status ls_dir_make(const char *path);
+/* Returns whether the path names a folder; follows links. */
 bool ls_folder_exists(const char *path);
 /* Returns whether folder/name exists. */
 bool ls_folder_has(const char *folder, const char *name);

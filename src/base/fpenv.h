@@ -1,4 +1,5 @@
-/* fpenv.h: the floating-point environment of a thread (rule 17 of the arithmetic).
+/* fpenv.h: the floating-point environment of a thread (rule 17 of docs/reference/arithmetic.md, which fixes every
+ * operation to the bit).
  *
  * Every thread that computes calls ls_fpenv_set() first, because a library may have changed the control register. It
  * sets: round to nearest even, subnormals kept as inputs and results, no traps; on ARM also NaN payloads kept, IEEE

@@ -58,6 +58,7 @@ typedef struct file_hash {
     uint64_t bytes;
 } file_hash;
 
+/* Adds a piece of a file to its hash, for ls_file_scan(). */
 static void hash_piece(void *ctx, const void *data, size_t bytes) {
     file_hash *f = ctx;
     ls_hash_stream_add(&f->stream, data, bytes);

@@ -34,6 +34,7 @@ bool ls_json_is_format(const char *path, const char *text, size_t bytes) {
     return ls_file_has_suffix(path, ".json") || (blank < bytes && text[blank] == '{');
 }
 
+/* Returns the type of a value for messages: "an object". */
 static const char *type_text(const json_t *value) {
     switch (json_typeof(value)) {
     case JSON_OBJECT: return "an object";
@@ -50,7 +51,8 @@ static const char *type_text(const json_t *value) {
 
 #define TYPE(type) (1u << (type))
 
-/* Returns the field, which must have one of these types. */
+/* Sets *out to the field, borrowed from the object. Fails unless it has one of these types, a mask of TYPE();
+ * `wanted` names them. */
 static ls_status get_field(const json_t *object, const char *key, unsigned types, const char *wanted, json_t **out) {
     if (!json_is_object(object))
         return ls_fail(LS_ERR_INPUT, "field \"%s\" was requested from a value that is not an object", key);

@@ -32,6 +32,7 @@ void ls_log_set_sink(ls_log_sink sink, void *ctx) {
 static ls_message_fn handler;
 static void *handler_ctx;
 
+/* Passes a line without its newline to the handler that a program has set. Used as the sink. */
 static void pass_to_handler(void *ctx, ls_log_level level, const char *line, size_t bytes) {
     char text[LS_LOG_LINE_MAX + 1];
     (void)ctx;

@@ -1,4 +1,4 @@
-/* log.h: messages for the user, one line each.
+/* log.h: messages for the user: warnings, notes and debugging; one line each.
  *
  *     lockstep: warning: 8 workers on 2 cores
  *     lockstep: [worker 3] warning: …
@@ -34,6 +34,7 @@ enum { LS_LOG_LINE_MAX = 1024 }; /* bytes of a line with its newline; below PIPE
 /* Receives each line, including its newline. */
 typedef void (*ls_log_sink)(void *ctx, ls_log_level level, const char *line, size_t bytes);
 
+/* Sets the highest level that is written. */
 void ls_log_set_level(ls_log_level level);
 /* Makes lines of this process name the worker from now on; a negative rank stops that. */
 void ls_log_set_worker(int rank);
@@ -44,6 +45,7 @@ void ls_log_stderr(void *ctx, ls_log_level level, const char *line, size_t bytes
 
 extern atomic_int ls_log_threshold;
 
+/* Returns whether messages of this level are written. Any thread. */
 static inline bool ls_log_is_on(ls_log_level level) {
     return (int)level <= atomic_load_explicit(&ls_log_threshold, memory_order_relaxed);
 }

@@ -1,5 +1,5 @@
-/* memory.h: reads how much host memory is available, and allocates growing arrays, pages and regions. Any thread may
- * call; an array or a region belongs to one thread at a time. */
+/* memory.h: reads how much host memory is available, and allocates growing arrays, pages and regions (blocks that are
+ * freed together). Any thread may call; an array or a region belongs to one thread at a time. */
 #ifndef LS_BASE_MEMORY_H
 #define LS_BASE_MEMORY_H
 
@@ -20,15 +20,17 @@ typedef struct ls_memory_use {
     double bytes;  /* total */
     double shared; /* part of it that other processes may share: files, and shared memory of workers */
 } ls_memory_use;
-/* Reads the resident memory of process `pid`. Returns false if the system does not report it. */
+/* Reads the resident memory of process `pid`. Returns false, with zeros in *out, if the system does not report it. */
 bool ls_memory_of_process(int pid, ls_memory_use *out);
 
 /* Allocates zeroed pages, as huge pages if the system has them, for memory that is copied as a whole. The caller frees
  * them by ls_pages_free() with the same number of bytes. */
 ls_status ls_pages_alloc(size_t bytes, void **out);
+/* Frees pages of ls_pages_alloc(); NULL does nothing. */
 void ls_pages_free(void *memory, size_t bytes);
 
-/* An allocator of zeroed blocks, aligned to 64 bytes. A request for 0 bytes is valid. */
+/* An allocator, for buffers that must be of a certain kind of memory: a device's, or shared memory. Its blocks are
+ * zeroed and aligned to 64 bytes. A request for 0 bytes is valid. */
 typedef struct ls_memory_source {
     ls_status (*alloc)(void *ctx, size_t bytes, void **memory);
     void (*release)(void *ctx, void *memory);

@@ -1,8 +1,9 @@
 /* meter.h: stopwatch of one worker: how its time divides into computation, idle time and synchronization, while it is
  * switched on (`lockstep scale`).
  *
- * Counters only grow; take the difference of two readings. While the meter is off, as by default, each place costs one
- * load. For the worker's main thread, which computes and calls collectives. A worker's time is
+ * The executor, the optimizer step and collectives count into it; `lockstep scale` reads it. Counters only grow; take
+ * the difference of two readings. While the meter is off, as by default, each place costs one load. For the worker's
+ * main thread, which computes and calls collectives. A worker's time is
  *
  *     computation      inside forward, backward and optimizer, without calls of collectives
  *     idle             in a call of a collective, until the last of the other members has started it
@@ -17,6 +18,7 @@
 #include "base/clock.h"
 #include "lockstep.h"
 
+/* The counters, in ns; those by kind have one for each kind of traffic between workers (gradients, weights, ...). */
 typedef struct ls_meter {
     bool on;
     uint64_t compute_ns, comm_ns; /* comm: all calls of collectives */
@@ -26,6 +28,7 @@ typedef struct ls_meter {
 
 extern ls_meter ls_meter_now;
 
+/* The meter at the beginning of a span; zeros: it was off. */
 typedef struct ls_meter_mark {
     uint64_t begin_ns, comm_ns;
 } ls_meter_mark;
@@ -43,7 +46,8 @@ static inline void ls_meter_computed(ls_meter_mark mark) {
     ls_meter_now.compute_ns += ls_clock_ns() - mark.begin_ns - (ls_meter_now.comm_ns - mark.comm_ns);
 }
 
-/* Ends a call of a collective. `ready_ns`: when the last of the other members started it; 0: not known, or long ago. */
+/* Ends a call of a collective of this kind of traffic. `ready_ns`: when the last of the other members started it, as
+ * ls_clock_ns(); 0: not known, or long ago, so that all of the call counts as synchronization. */
 static inline void ls_meter_communicated(ls_meter_mark mark, int kind, uint64_t ready_ns) {
     if (mark.begin_ns == 0 || kind >= LS_TRAFFIC_KINDS) return;
     uint64_t end = ls_clock_ns(), all = end - mark.begin_ns;

@@ -50,6 +50,7 @@ enum { LINE_BYTES = 64, SPIN_NS = 20000, SPINS_PER_LOOK_AT_CLOCK = 32 };
 /* How often a thread checks at most how long it waited for a core, and for how long a positive result holds. */
 enum { LOOK_EVERY_NS = 10000000, CROWDED_NS = 200000000 };
 
+/* A thread of a pool. Only the thread itself writes has_left_cpu, looked_ns and queue. */
 typedef struct pool_thread {
     ls_pool *pool;
     pthread_t handle;
@@ -79,15 +80,18 @@ struct ls_pool {
 
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
+/* Sleeps while the word holds `expected`; may also return early. */
 static void futex_wait(atomic_uint *word, unsigned expected) {
     /* Every caller reads the word again, so EINTR, EAGAIN and spurious returns need no distinction. */
     (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
 }
 
+/* Wakes at most `count` threads that sleep on the word. */
 static void futex_wake(atomic_uint *word, int count) {
     (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
 }
 
+/* Tells the core that this thread spins. */
 static inline void cpu_relax(void) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
@@ -114,6 +118,7 @@ static bool spin_until_changed(atomic_uint *word, unsigned value, uint64_t spin_
 
 /* ---- places ------------------------------------------------------------------------------------------------------ */
 
+/* Fails with the reason `error`, an errno. */
 static ls_status fail_to_pin(int thread, int cpu, int error) {
     errno = error;
     return ls_fail_errno(LS_ERR_INPUT, "cannot pin thread %d to CPU %d; choose a CPU in this process's affinity mask",
@@ -144,6 +149,7 @@ static ls_status pin_thread(pthread_t handle, int thread, int cpu) {
 /* CPUs of the calling thread before it was pinned; empty: it never was. */
 static cpu_set_t unpinned;
 
+/* Remembers the CPUs of the calling thread before it is pinned for the first time. */
 static void keep_unpinned(void) {
     if (CPU_COUNT(&unpinned) == 0 && sched_getaffinity(0, sizeof unpinned, &unpinned) != 0) CPU_ZERO(&unpinned);
 }
@@ -224,6 +230,7 @@ static unsigned wait_for_epoch(ls_pool *pool, unsigned seen) {
     return atomic_load_explicit(&pool->epoch, memory_order_acquire);
 }
 
+/* Main function of a pool thread: waits for runs and works on their tasks until the pool is destroyed. */
 static void *thread_main(void *arg) {
     pool_thread *self = arg;
     ls_pool *pool = self->pool;
@@ -297,6 +304,7 @@ static void signals_to_block(sigset_t *set) {
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) (void)sigdelset(set, faults[i]);
 }
 
+/* Blocks all signals but faults for the calling thread; *before is its old mask, which the caller restores. */
 static ls_status block_signals(sigset_t *before) {
     sigset_t block;
     signals_to_block(&block);

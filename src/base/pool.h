@@ -1,4 +1,5 @@
-/* pool.h: threads inside one worker: a pool for parallel loops, and background threads.
+/* pool.h: threads inside one worker: a pool for parallel loops, which CPU kernels use, and background threads, such
+ * as the one that saves checkpoints.
  *
  *     ls_pool_run(pool, tasks, fn, ctx)   calls fn(ctx, task, thread) once for each task 0 … tasks−1
  *

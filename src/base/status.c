@@ -63,6 +63,7 @@ ls_status ls_fail_here(ls_status status, const char *format, ...) {
 bool ls_fail_is_here(void) { return last_is_here; }
 int ls_fail_cause(void) { return last_cause; }
 
+/* Returns whether the errno means that memory, disk space, descriptors or processes ran out. */
 static bool is_resource_limit(int error) {
     return error == ENOMEM || error == ENOSPC || error == EMFILE || error == ENFILE || error == EAGAIN ||
            error == EDQUOT || error == EFBIG;

@@ -1,4 +1,5 @@
-/* status.h: creates errors. The codes, and how to read them, are in lockstep.h.
+/* status.h: creates errors, for every function that returns an ls_status. The codes, and how a program reads them,
+ * are in lockstep.h.
  *
  * A function that fails returns ls_fail(code, "what was wrong, with which value; what to do"). The message belongs to
  * the thread and is valid until its next failure. Only cli/ prints it. */
@@ -17,12 +18,13 @@ enum { LS_MESSAGE_MAX = 512 };
 ls_status ls_fail_errno(ls_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Fails as ls_fail() does, because of this machine: workers on other machines of the run may not have the failure. */
 ls_status ls_fail_here(ls_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Returns whether the last failure of this thread was made by ls_fail_here(). */
+/* Returns whether the last failure of this thread was made by ls_fail_here(): then the worker that has it reports it,
+ * whatever its rank. */
 bool ls_fail_is_here(void);
 /* Returns the errno of the last failure of this thread if ls_fail_errno() made it; else 0. */
 int ls_fail_cause(void);
-/* Puts a prefix in front of the message of the last failure, to name the place where a lower layer failed. Returns
- * `status`; what ls_fail_is_here() and ls_fail_cause() return stays. */
+/* Puts a prefix in front of the message of this thread's last failure, to name the place where a lower layer failed.
+ * Returns `status`; what ls_fail_is_here() and ls_fail_cause() return stays. */
 ls_status ls_fail_at(ls_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Returns whether the status is an orderly end that was requested, not a failure. */

@@ -1,5 +1,6 @@
-/* sampler.h: which tokens are sample number i. A pure function of (seed, N, T, i): no state, no memory, any worker
- * computes any sample. The position of a training run in its data is one number, the count of samples taken so far.
+/* sampler.h: which tokens are sample number i of a training run. A pure function of (seed, N, T, i): no state, no
+ * memory, any worker computes any sample. The position of a training run in its data is one number, the count of
+ * samples taken so far.
  *
  * N tokens hold n = ⌊(N−1)/T⌋ windows of T+1 tokens, each beginning with the last token of the one before: T inputs
  * and, one further, their T targets. So every token but the first is a target once in an epoch, less a rest of r =
@@ -35,8 +36,10 @@ typedef struct ls_sampler {
 
 /* Sets up the samples of N tokens with T ≥ 1 inputs each. LS_ERR_INPUT, with the numbers, if N < T+1. */
 ls_status ls_sampler_init(ls_sampler *sampler, uint64_t seed, uint64_t tokens, uint64_t length, bool shuffle);
-/* Returns the first of the T+1 tokens of sample `index`, at most N−T−1. Any index is valid, in any epoch. */
+/* Returns the position in the data of the first of the T+1 tokens of sample `index`, at most N−T−1. Any index is
+ * valid, in any epoch. */
 uint64_t ls_sampler_start(const ls_sampler *sampler, uint64_t index);
+/* Returns the epoch, from 0 on, that sample `index` belongs to. */
 uint64_t ls_sampler_epoch(const ls_sampler *sampler, uint64_t index);
 
 #endif

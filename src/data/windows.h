@@ -35,7 +35,8 @@ typedef struct ls_token_window {
 ls_status ls_windows_init(ls_windows *windows, uint64_t tokens, uint64_t length, uint64_t stride);
 /* Returns window k < count. */
 ls_token_window ls_windows_get(const ls_windows *windows, uint64_t k);
-/* Counts how many of the windows k, k+1, … have the length and context of window k; at most `most`. */
+/* Counts how many of the windows k, k+1, … have the length and context of window k, itself included; at most `most`.
+ * The caller evaluates them as one batch. */
 size_t ls_windows_alike(const ls_windows *windows, uint64_t k, size_t most);
 
 #endif

@@ -6,17 +6,21 @@
 enum { RESNET_STEM = 64, RESNET_BLOCKS = 8 };
 enum { LENET_BLOCKS = 5, LENET_FC1 = 120, LENET_FC2 = 84 };
 
+/* Returns the extent of a row of `elems` elements. */
 static ls_extent flat(size_t elems) { return (ls_extent){.height = 1, .width = 1, .channels = elems}; }
 
+/* Returns a square window with equal stride and padding in both directions. */
 static ls_window square(size_t kernel, size_t stride, size_t pad) {
     return (ls_window){kernel, kernel, stride, stride, pad, pad};
 }
 
+/* Returns the extent behind a convolution or pooling with this window. */
 static ls_extent through(ls_window window, ls_extent in, size_t channels) {
     return (ls_extent){ls_window_rows(&window, in.height), ls_window_columns(&window, in.width), channels};
 }
 
-/* Sets kind, label and widths of a block whose layer is set. A classifier's output counts as wide as its input. */
+/* Sets kind, label and widths of a block whose layer is set. A classifier's output counts as wide as its input,
+ * because its gradient is that of its input. */
 static void settle(ls_block *block, const ls_block_kind *kind, const char *stem, int number) {
     const ls_image_layer *layer = &block->image;
     block->kind = kind;
@@ -25,6 +29,7 @@ static void settle(ls_block *block, const ls_block_kind *kind, const char *stem,
     block->out = kind == &ls_block_classifier ? block->in : ls_extent_elems(layer->out);
 }
 
+/* Makes the block of a convolution with activation and 2×2 pooling; returns its output extent. */
 static ls_extent convolve(ls_block *block, int number, ls_extent in, size_t channels, ls_window conv,
                           const ls_image_shape *image) {
     ls_window window = square(2, 2, 0);
@@ -40,6 +45,7 @@ static ls_extent convolve(ls_block *block, int number, ls_extent in, size_t chan
     return block->image.out;
 }
 
+/* Makes the block of a linear layer with activation; returns its output extent. */
 static ls_extent connect(ls_block *block, int number, ls_extent in, size_t outputs, const ls_image_shape *image) {
     block->image = (ls_image_layer){.in = in, .mid = flat(outputs), .out = flat(outputs)};
     block->image.act = image->sigmoid ? LS_IMAGE_SIGMOID : LS_IMAGE_RELU;
@@ -48,15 +54,18 @@ static ls_extent connect(ls_block *block, int number, ls_extent in, size_t outpu
     return block->image.out;
 }
 
+/* Makes the last block, which maps to the classes and has the loss. */
 static void classify(ls_block *block, int number, ls_extent in, size_t classes) {
     block->image = (ls_image_layer){.in = in, .mid = flat(classes), .out = flat(classes)};
     settle(block, &ls_block_classifier, "fc", number);
 }
 
+/* Returns the extent of an input image. */
 static ls_extent image_of(const ls_shape *shape) {
     return (ls_extent){shape->image.height, shape->image.width, shape->image.channels};
 }
 
+/* Fills the blocks of a LeNet. */
 static void lenet(ls_block *block, const ls_shape *shape) {
     ls_extent at = convolve(&block[0], 1, image_of(shape), 6, square(5, 1, 2), &shape->image);
     at = convolve(&block[1], 2, at, 16, square(5, 1, 0), &shape->image);
@@ -65,12 +74,14 @@ static void lenet(ls_block *block, const ls_shape *shape) {
     classify(&block[4], 3, at, shape->V);
 }
 
+/* Adds a convolution with batch norm (and ReLU) to the block's list; returns its output extent. */
 static ls_extent unit(ls_block *block, ls_extent in, size_t channels, ls_window window, bool relu) {
     ls_extent out = through(window, in, channels);
     block->conv_bn[block->conv_bns++] = (ls_conv_bn){.in = in, .out = out, .window = window, .relu = relu};
     return out;
 }
 
+/* Makes the first block of a ResNet; returns its output extent. */
 static ls_extent stem(ls_block *block, ls_extent in, bool small) {
     ls_window pool = square(3, 2, 1);
     ls_extent mid = unit(block, in, RESNET_STEM, small ? square(3, 1, 1) : square(7, 2, 3), true);
@@ -81,6 +92,7 @@ static ls_extent stem(ls_block *block, ls_extent in, bool small) {
     return block->image.out;
 }
 
+/* Makes a residual block, with a 1×1 convolution on the skip path if the extent changes; returns its output extent. */
 static ls_extent residual(ls_block *block, int number, ls_extent in, size_t channels, size_t stride) {
     ls_extent mid = unit(block, in, channels, square(3, stride, 1), true);
     ls_extent out = unit(block, mid, channels, square(3, 1, 1), true);
@@ -90,6 +102,7 @@ static ls_extent residual(ls_block *block, int number, ls_extent in, size_t chan
     return out;
 }
 
+/* Fills the blocks of a ResNet-18. */
 static void resnet18(ls_block *block, const ls_shape *shape) {
     ls_extent at = stem(&block[0], image_of(shape), shape->image.small);
     for (int i = 0; i < RESNET_BLOCKS; i++) {
@@ -102,6 +115,7 @@ static void resnet18(ls_block *block, const ls_shape *shape) {
     last->image.window = (ls_window){at.height, at.width, 1, 1, 0, 0};
 }
 
+/* Fills the blocks of an MLP. */
 static void mlp(ls_block *block, const ls_shape *shape) {
     int count = (int)shape->L + 2;
     ls_extent at = image_of(shape);
@@ -112,6 +126,7 @@ static void mlp(ls_block *block, const ls_shape *shape) {
 /* ---- sizes that follow from the family ----------------------------------------------------------------------------
  */
 
+/* Sets L and C of a LeNet; fails for images below 12 × 12. */
 static ls_status fill_lenet(ls_shape *shape) {
     const ls_image_shape *image = &shape->image;
     if (image->height < 12 || image->width < 12)
@@ -123,12 +138,14 @@ static ls_status fill_lenet(ls_shape *shape) {
     return LS_OK;
 }
 
+/* Sets L and C of a ResNet-18. */
 static ls_status fill_resnet18(ls_shape *shape) {
     shape->L = RESNET_BLOCKS;
     shape->C = (size_t)RESNET_STEM << 3;
     return LS_OK;
 }
 
+/* Sets L and C of an MLP by the widths of its hidden layers. */
 static ls_status fill_mlp(ls_shape *shape) {
     size_t layers = 0;
     while (layers < LS_SHAPE_LAYERS_MAX && shape->image.hidden[layers] > 0) layers++;

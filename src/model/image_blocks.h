@@ -1,22 +1,23 @@
-/* image_blocks.h: image models as lists of blocks.
+/* image_blocks.h: image models as lists of blocks. For model.c, which builds models, and for shape files, whose sizes
+ * follow from here.
  *
- *     lenet   conv1 5×5 to 6 channels, 2 to each side │ conv2 5×5 to 16 │ fc1 120 │ fc2 84 │ fc3: the classes
+ *     lenet   conv1 5×5 to 6 channels, padding 2 │ conv2 5×5 to 16 │ fc1 120 │ fc2 84 │ fc3: the classes
  *             each convolution followed by its activation and by pooling 2×2
  *     resnet18  stem 7×7 to 64 channels, stride 2, pooling 3×3, stride 2; for small images 3×3, stride 1, no pooling │
  *             eight residual blocks of two 3×3 convolutions: 64, 64, 128, 128, 256, 256, 512, 512 channels, the third,
- *             fifth and seventh with stride 2 and a 1×1 convolution past them │ mean over the image, the classes
- *     mlp     fc1, fc2, … with ReLU │ the classes
- */
+ *             fifth and seventh with stride 2 and a 1×1 convolution on the skip path │ mean over the image, the classes
+ *     mlp     fc1, fc2, … with ReLU │ the classes */
 #ifndef LS_MODEL_IMAGE_BLOCKS_H
 #define LS_MODEL_IMAGE_BLOCKS_H
 
 #include "nn/blocks.h"
 
-/* Sets the number of layers of an image shape, the width in front of its last block, and the members about heads.
- * LS_ERR_INPUT if its images are too small. */
+/* Sets what the family decides in an image shape: the number of layers L, the width C in front of its last block, and
+ * 1 for the members about heads and positions. LS_ERR_INPUT if its images are too small. */
 ls_status ls_image_shape_fill(ls_shape *shape);
 
-/* Sets kind, label and extents of each block of a model whose shape is checked. */
+/* Sets kind, label and extents of each block of a new image model, whose shape must be checked; declares no
+ * parameters. */
 void ls_image_blocks(ls_model *model);
 
 #endif

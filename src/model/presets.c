@@ -62,6 +62,7 @@ enum { PRESET_COUNT = sizeof presets / sizeof presets[0], LIST_BYTES = 400 };
 
 const char *ls_shape_preset_name(int i) { return i >= 0 && i < PRESET_COUNT ? presets[i].name : NULL; }
 
+/* Writes the names of all presets, as far as they fit. */
 static void list_names(char list[LIST_BYTES]) {
     size_t used = 0;
     list[0] = '\0';

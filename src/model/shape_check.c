@@ -10,6 +10,7 @@
 
 #define WEIGHT_BYTES_MAX ((size_t)1 << 52)
 
+/* Fails unless the size is between 1 and `most`; `what` names it in the message. */
 static ls_status check_size(const ls_shape *shape, const char *what, size_t value, double most) {
     if (value >= 1 && (double)value <= most) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "shape '%s': %s is %zu; it must be between 1 and %.0f", shape->name, what, value,
@@ -32,6 +33,7 @@ static ls_status check_number(const ls_shape *shape, const ls_field *field) {
                    shape->name, field->key, value, least, most, usual);
 }
 
+/* Fails unless every value of the list by layer is 0 or in the field's range. */
 static ls_status check_list(const ls_shape *shape, const ls_field *field) {
     const ls_layer_list *list = ls_field_of(field, shape);
     for (size_t i = 0; i < list->count; i++)
@@ -56,6 +58,7 @@ static ls_status check_ranges(const ls_shape *shape) {
     return LS_OK;
 }
 
+/* Fails unless heads can be divided among key/value heads and, with rotary positions, have an even size. */
 static ls_status check_heads(const ls_shape *shape) {
     if (shape->H % shape->kv_heads != 0)
         return ls_fail(LS_ERR_INPUT,
@@ -67,6 +70,7 @@ static ls_status check_heads(const ls_shape *shape) {
     return LS_OK;
 }
 
+/* Checks the scaling of rotary frequencies, which only families with rotary positions may have. */
 static ls_status check_rope(const ls_shape *shape) {
     const ls_rope_shape *rope = &shape->rope;
     if (!ls_shape_family(shape)->rotary) {
@@ -87,13 +91,14 @@ static ls_status check_rope(const ls_shape *shape) {
     return check_size(shape, "original of rope-scaling", rope->original_T, ls_fields[LS_FIELD_POSITIONS].most);
 }
 
-/* Adds rows × columns to *elems; false when that is too many. */
+/* Adds count × rows × columns to *elems; returns false if that overflows. */
 static bool add_matrix(size_t *elems, size_t count, size_t rows, size_t columns) {
     size_t more;
     return !__builtin_mul_overflow(rows, columns, &more) && !__builtin_mul_overflow(more, count, &more) &&
            !__builtin_add_overflow(*elems, more, elems);
 }
 
+/* Fails if the parameters have more bytes than any machine has. */
 static ls_status check_weights(const ls_shape *shape) {
     size_t elems = 0, tables = shape->tied ? 1 : 2;
     bool fits = add_matrix(&elems, tables, shape->V, shape->C) && add_matrix(&elems, 1, shape->T, shape->C) &&
@@ -107,6 +112,7 @@ static ls_status check_weights(const ls_shape *shape) {
                    shape->name, shape->V, shape->C, shape->L, shape->hidden);
 }
 
+/* Fails if the images are too small for the family. */
 static ls_status check_image(const ls_shape *shape) {
     ls_shape filled = *shape;
     LS_TRY(ls_image_shape_fill(&filled));

@@ -25,11 +25,13 @@ typedef struct given {
 
 /* ---- keys -------------------------------------------------------------------------------------------------------- */
 
+/* Returns key i of a shape file: those of fields, then preset, name and arch. */
 static const char *own_key(int i) {
     static const char *const others[] = {"preset", "name", "arch"};
     return i < LS_FIELD_COUNT ? ls_fields[i].key : others[i - LS_FIELD_COUNT];
 }
 
+/* Returns key i inside "rope-scaling". */
 static const char *scaling_key(int i) { return ls_scaling_fields[i].key; }
 
 /* Sets *out to the index of `key`, in which underscores count as dashes. LS_ERR_INPUT names the nearest key. */
@@ -50,6 +52,7 @@ static ls_status find_key(const char *(*key_at)(int i), int count, const char *k
     return ls_fail(LS_ERR_INPUT, "unknown name '%.*s'; did you mean %s?", SHOWN, key, suggest.best);
 }
 
+/* Sets keys[i] to the spelling in the file of each key that it has; fails for unknown, repeated and empty ones. */
 static ls_status collect_keys(const json_t *json, const char *(*key_at)(int i), int count, const char **keys) {
     const char *key;
     json_t *value;
@@ -65,6 +68,7 @@ static ls_status collect_keys(const json_t *json, const char *(*key_at)(int i), 
 
 /* ---- values of fields -------------------------------------------------------------------------------------------- */
 
+/* Reads "rope-scaling": false switches it off; missing members keep those of the preset. */
 static ls_status read_scaling(const json_t *json, const char *key, ls_shape *out) {
     const char *keys[LS_SCALING_COUNT] = {NULL};
     ls_rope_shape *rope = &out->rope;
@@ -121,6 +125,7 @@ static ls_status read_list(const json_t *json, const char *key, ls_layer_list *o
     }
 }
 
+/* Reads the values of all fields that the file has. */
 static ls_status read_fields(const json_t *json, const given *has, ls_shape *out) {
     for (int id = 0; id < LS_FIELD_COUNT; id++) {
         const char *key = has->key[id];
@@ -135,6 +140,7 @@ static ls_status read_fields(const json_t *json, const given *has, ls_shape *out
     return LS_OK;
 }
 
+/* Returns the new value of "rope-scaling"; NULL: out of memory. */
 static json_t *scaling_value(const ls_shape *shape) {
     json_t *object = json_object();
     int bad = object == NULL;
@@ -145,6 +151,7 @@ static json_t *scaling_value(const ls_shape *shape) {
     return NULL;
 }
 
+/* Returns the new value of "widths": "300,100". */
 static json_t *widths_value(const ls_shape *shape) {
     char widths[LS_SHAPE_LAYERS_MAX * 24] = "";
     size_t used = 0;
@@ -153,6 +160,7 @@ static json_t *widths_value(const ls_shape *shape) {
     return json_string(widths);
 }
 
+/* Returns the new value of a list by layer, with digits that read back to the same numbers. */
 static json_t *list_value(const ls_layer_list *list) {
     char text[LS_SHAPE_LIST_MAX * LS_VALUE_REAL_MAX] = "";
     for (size_t i = 0; i < list->count; i++) {
@@ -176,6 +184,7 @@ static void list_families(char list[LIST_BYTES]) {
     }
 }
 
+/* Sets the family from "arch", which must be that of the preset if the file names one. */
 static ls_status read_arch(const json_t *json, const given *has, ls_shape *out) {
     const char *text = NULL;
     char list[LIST_BYTES];
@@ -193,6 +202,7 @@ static ls_status read_arch(const json_t *json, const given *has, ls_shape *out) 
     return ls_fail(LS_ERR_INPUT, "arch is '%.*s'; it must be %s", SHOWN, text, list);
 }
 
+/* Sets the name, if the file has one. */
 static ls_status read_name(const json_t *json, const given *has, ls_shape *out) {
     const char *name;
     if (!has->key[NAME]) return LS_OK;
@@ -203,6 +213,7 @@ static ls_status read_name(const json_t *json, const given *has, ls_shape *out) 
     return LS_OK;
 }
 
+/* Returns the name of a set of families (LS_OF_*), for messages. */
 static const char *describe_models(unsigned models) {
     static const struct {
         unsigned models;
@@ -229,6 +240,7 @@ static ls_status check_family_has(const given *has, const ls_shape *out) {
     return LS_OK;
 }
 
+/* Fails if a field is missing that a file without preset must have. */
 static ls_status check_needed(const given *has, const ls_shape *out) {
     for (ls_field_id id = 0; id < LS_FIELD_COUNT; id++)
         if (!has->key[id] && ls_fields[id].rule == LS_RULE_NEEDED && ls_family_has_field(ls_shape_family(out), id))
@@ -255,6 +267,8 @@ void ls_shape_set_usual(ls_shape *out) {
     *out = usual;
 }
 
+/* Computes the fields that follow from others, unless the file gives them: kv-heads, head-size and hidden; for images
+ * all sizes. */
 static ls_status derive(const given *has, const ls_shape *preset, ls_shape *out) {
     bool is_new = !has->key[PRESET], has_new_heads = is_new || has->key[LS_FIELD_HEADS],
          has_new_width = is_new || has->key[LS_FIELD_WIDTH];
@@ -275,6 +289,7 @@ static ls_status derive(const given *has, const ls_shape *preset, ls_shape *out)
     return LS_OK;
 }
 
+/* Reads a shape file of our own. */
 static ls_status from_own(const json_t *json, ls_shape *out) {
     given has = {{NULL}};
     LS_TRY(collect_keys(json, own_key, KEY_COUNT, has.key));
@@ -342,6 +357,7 @@ ls_status ls_shape_read(const char *path, ls_shape *out) {
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
+/* Returns the new JSON value of a field; NULL: out of memory. */
 static json_t *value_of(ls_field_id id, const ls_shape *shape) {
     switch (ls_fields[id].kind) {
     case LS_KIND_SCALING: return scaling_value(shape);
@@ -351,6 +367,8 @@ static json_t *value_of(ls_field_id id, const ls_shape *shape) {
     }
 }
 
+/* Returns whether a shape file has the field: its family does, and, for a field with the rule ABSENT, it differs from
+ * the usual value. */
 static bool is_written(ls_field_id id, const ls_shape *shape) {
     const ls_family *family = ls_shape_family(shape);
     const ls_field *field = &ls_fields[id];

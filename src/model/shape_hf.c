@@ -21,11 +21,13 @@ typedef enum key_kind {
     PAIR      /* read and written by functions */
 } key_kind;
 
+/* What one key of config.json means for a family. */
 typedef struct key_row {
     const char *key;
     key_kind kind;
     ls_field_id field;
-    bool is_needed, is_written, wanted;
+    bool is_needed, is_written,
+        wanted; /* is_needed: FIELD that must not be absent; is_written: ls_shape_to_hf() writes it */
     double absent;
     const char *text[2];
     const char *why;         /* NOTHING: what is not supported */
@@ -59,6 +61,7 @@ typedef struct hf_family {
 
 /* ---- rotary frequencies ------------------------------------------------------------------------------------------ */
 
+/* Fails if only a part of each head is rotated. */
 static ls_status need_whole_rotation(const json_t *json) {
     double partial = 1;
     LS_TRY(ls_shape_json_number(json, "partial_rotary_factor", &partial));
@@ -105,6 +108,7 @@ static ls_status read_rope(const json_t *json, ls_shape *out) {
     return LS_OK;
 }
 
+/* Writes the rotary base and its scaling; returns non-zero if memory is short. */
 static int write_rope(json_t *json, const ls_shape *shape) {
     const ls_rope_shape *rope = &shape->rope;
     json_t *scaling = rope->scaled
@@ -121,6 +125,7 @@ static int write_rope(json_t *json, const ls_shape *shape) {
 /* The first name of each activation is the one that is written. */
 static const char *const gates[] = {"silu", "gelu_pytorch_tanh", "swish", "gelu_new"};
 
+/* Reads the activation of the gated MLP: SiLU or the tanh form of GELU. */
 static ls_status read_gate(const json_t *json, ls_shape *out) {
     const char *found = gates[0];
     LS_TRY(ls_shape_json_text(json, "hidden_act", &found));
@@ -135,6 +140,7 @@ static ls_status read_gate(const json_t *json, ls_shape *out) {
                    SHOWN, found);
 }
 
+/* Writes the activation; returns non-zero if memory is short. */
 static int write_gate(json_t *json, const ls_shape *shape) {
     return json_object_set_new(json, "hidden_act", json_string(gates[shape->gelu_gate]));
 }
@@ -211,6 +217,7 @@ static const hf_family *const families[LS_ARCH_COUNT] = {
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
+/* Reads a field of the shape, or sets its default; fails if it is needed. */
 static ls_status read_field(const json_t *json, const key_row *row, ls_shape *out) {
     const ls_field *field = &ls_fields[row->field];
     if (ls_shape_json_has(json, row->key)) return ls_shape_json_read(json, row->key, field, out);
@@ -219,6 +226,7 @@ static ls_status read_field(const json_t *json, const key_row *row, ls_shape *ou
     return LS_OK;
 }
 
+/* Fails if the key is present with another text than the two that are supported. */
 static ls_status check_text(const json_t *json, const key_row *row) {
     const char *found = row->text[0];
     LS_TRY(ls_shape_json_text(json, row->key, &found));
@@ -227,6 +235,7 @@ static ls_status check_text(const json_t *json, const key_row *row) {
                    row->text[0], row->text[1]);
 }
 
+/* Fails if the key is present with another value than the one that is supported. */
 static ls_status check_truth(const json_t *json, const key_row *row) {
     bool found = row->wanted;
     LS_TRY(ls_shape_json_bool(json, row->key, &found));
@@ -235,6 +244,7 @@ static ls_status check_truth(const json_t *json, const key_row *row) {
                    row->wanted ? "true" : "false");
 }
 
+/* Fails if the key has a value, or is absent and that means one: the feature is not supported. */
 static ls_status check_null(const json_t *json, const key_row *row) {
     const json_t *value = json_object_get(json, row->key);
     if (json_is_null(value) || (!value && !row->when_absent)) return LS_OK;
@@ -247,6 +257,7 @@ static ls_status check_null(const json_t *json, const key_row *row) {
     return status;
 }
 
+/* Reads or checks one key by the kind of its row. */
 static ls_status read_row(const json_t *json, const key_row *row, ls_shape *out) {
     switch (row->kind) {
     case FIELD: return read_field(json, row, out);
@@ -265,11 +276,13 @@ static const char *key_of(const hf_family *family, ls_field_id field) {
     return NULL;
 }
 
+/* Returns whether config.json has the field. */
 static bool is_given(const json_t *json, const hf_family *family, ls_field_id field) {
     const char *key = key_of(family, field);
     return key && ls_shape_json_has(json, key);
 }
 
+/* Computes the sizes that config.json leaves out. */
 static ls_status derive(const json_t *json, const hf_family *family, ls_shape *out) {
     if (!is_given(json, family, LS_FIELD_KV_HEADS)) out->kv_heads = out->H;
     if (!is_given(json, family, LS_FIELD_HIDDEN))
@@ -282,6 +295,7 @@ static ls_status derive(const json_t *json, const hf_family *family, ls_shape *o
     return LS_OK;
 }
 
+/* Fails with a list of the model types that are supported. */
 static ls_status refuse_type(const char *type) {
     char list[SHOWN] = "";
     const char *previous = NULL;
@@ -313,6 +327,7 @@ ls_status ls_shape_from_hf(const json_t *json, ls_shape *out) {
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
+/* Writes one key; returns non-zero if memory is short. */
 static int write_row(json_t *json, const key_row *row, const ls_shape *shape) {
     switch (row->kind) {
     case FIELD:
@@ -339,8 +354,8 @@ json_t *ls_shape_to_hf(const ls_shape *shape) {
 
 /* ---- whether transformers can run a shape ------------------------------------------------------------------------ */
 
-/* Fails if a field has another value after a round trip. A missing bias may differ: it is written as 0 if the family
- * always has it (interop/hf_names.c). */
+/* Fails if a field has another value after conversion to config.json and back. A missing bias may differ: it is
+ * written as 0 if the family always has it (interop/hf_names.c). */
 static ls_status compare_field(const ls_shape *shape, const char *key, const json_t *ours, const json_t *theirs) {
     bool is_bias = strcmp(key, "attention-bias") == 0 || strcmp(key, "mlp-bias") == 0;
     if (strcmp(key, "name") == 0 || json_equal(ours, theirs) || (is_bias && json_is_false(ours))) return LS_OK;

@@ -8,6 +8,7 @@ bool ls_shape_json_has(const json_t *object, const char *key) {
     return value && !json_is_null(value);
 }
 
+/* Reads a whole number that is not negative; the caller has checked that the member exists. */
 static ls_status read_size(const json_t *object, const char *key, size_t *out) {
     int64_t number;
     LS_TRY(ls_json_get_i64(object, key, &number));

@@ -11,9 +11,11 @@
 /* Returns whether the member exists and is not null. */
 bool ls_shape_json_has(const json_t *object, const char *key);
 
-/* Read a member into *out. A text belongs to the object. */
+/* Reads an optional number into *out. */
 ls_status ls_shape_json_number(const json_t *object, const char *key, double *out);
+/* Reads an optional truth value into *out. */
 ls_status ls_shape_json_bool(const json_t *object, const char *key, bool *out);
+/* Sets *out to an optional text, which belongs to the object. */
 ls_status ls_shape_json_text(const json_t *object, const char *key, const char **out);
 
 /* Reads a field of the kind SIZE, NUMBER, FRACTION or TRUTH into the shape; ignores fields of other kinds. */
@@ -22,7 +24,8 @@ ls_status ls_shape_json_read(const json_t *object, const char *key, const ls_fie
 json_t *ls_shape_json_value(const ls_field *field, const ls_shape *shape);
 
 /* Converts YAML text to JSON values: mappings and scalars, no lists, anchors or second documents. `source` names the
- * text. LS_ERR_INPUT where the program was built without libyaml. */
+ * text. LS_ERR_INPUT for a text that is not such YAML, and in a program built without libyaml. The caller releases
+ * *out. */
 ls_status ls_shape_yaml_load(const char *source, const char *text, size_t bytes, json_t **out);
 
 /* Reads Hugging Face's config.json. The result is not checked (ls_shape_check()). */

@@ -11,8 +11,11 @@ enum { HEAD = 128, HEADS_MAX = 512, FEW_KEYS = 8, HIDDEN_UNIT = 256 };
 /* From this number of parameters on, groups of query heads share their keys (Llama 2 and later). */
 static const double SHARED_KEYS_FROM = 2e10, LEAST = 1e8, MOST = 2e13;
 
+/* Returns the parameters of the token table, and of the head if it is not tied. */
 static double table_params(const ls_shape *s) { return (double)s->V * (double)s->C * (s->tied ? 1 : 2); }
 
+/* Sets all sizes of a shape with so many heads and about `params` parameters; the number of layers makes up for the
+ * width. */
 static void set_width(bool llama, double params, size_t heads, ls_shape *s) {
     s->H = heads;
     s->C = heads * HEAD;
@@ -23,6 +26,7 @@ static void set_width(bool llama, double params, size_t heads, ls_shape *s) {
     s->L = layers > 1 ? (size_t)llround(layers) : 1;
 }
 
+/* Returns by what factor layers and heads differ; 1 or more. */
 static double apart(const ls_shape *s) {
     double a = (double)s->L, b = (double)s->H;
     return a > b ? a / b : b / a;

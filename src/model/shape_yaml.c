@@ -17,6 +17,7 @@ typedef struct reader {
     yaml_parser_t parser;
 } reader;
 
+/* Fails with "SOURCE:LINE: problem"; `line` counts from 0. */
 static ls_status fail_at_line(const reader *in, size_t line, const char *problem) {
     return ls_fail(LS_ERR_INPUT, "%s:%zu: %s", in->source, line + 1, problem);
 }
@@ -37,6 +38,7 @@ static bool list_has_word(const char *text, const char *const *words) {
     return false;
 }
 
+/* Returns the new value of a scalar without quotes, by its form; NULL: out of memory. */
 static json_t *plain_value(const char *text) {
     static const char *const nothing[] = {"", "~", "null", NULL};
     static const char *const yes[] = {"true", "yes", "on", NULL}, *const no[] = {"false", "no", "off", NULL};
@@ -50,6 +52,7 @@ static json_t *plain_value(const char *text) {
     return json_string(text);
 }
 
+/* Sets *out to the value of a scalar; in quotes it is always a string. */
 static ls_status scalar_value(const reader *in, const yaml_event_t *event, json_t **out) {
     const char *text = (const char *)event->data.scalar.value;
     bool is_plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
@@ -61,6 +64,7 @@ static ls_status scalar_value(const reader *in, const yaml_event_t *event, json_
 
 static ls_status read_mapping(reader *in, int depth, json_t *out);
 
+/* Reads the next value, a scalar or a mapping. The caller releases *out, also after a failure. */
 static ls_status read_value(reader *in, int depth, json_t **out) {
     yaml_event_t event;
     ls_status status;
@@ -111,6 +115,7 @@ static ls_status read_mapping(reader *in, int depth, json_t *out) {
     }
 }
 
+/* Reads the whole text, which must have one mapping. The caller releases *out, also after a failure. */
 static ls_status read_stream(reader *in, json_t **out) {
     for (;;) {
         yaml_event_t event;

@@ -1,16 +1,17 @@
-/* block.h: the pieces a model is a list of: an embedding, transformer blocks, a head.
- *
- * The executor (parallel/) gives a block its input and output in the residual stream, rows of C elements, and calls
+/* block.h: the pieces a model is a list of: an embedding, transformer blocks, a head, or the blocks of an image
+ * model. Each kind of block is a table of functions (ls_block_kind). The executor (parallel/) gives a block its input
+ * and output in the residual stream, rows of C elements, and calls
  *
  *     embed ─ x0 ─ transformer ─ x1 ─ … ─ xL ─ head ─ loss            forward
  *           ─ d ──────────────── d ──── … ─ d ─                       backward: d is changed in place
  *
- * A block saves what its backward needs. Classes that are not kept for each micro-batch lie in memory that blocks
- * share, and `recompute` fills them in again before backward. The head has no backward: in training its forward, run
- * with targets and steps, makes the gradient of its input at once, so that logits live no longer than the head runs.
+ * A block saves what its backward needs, in classes (LS_SAVE_*). Classes that are not kept for each micro-batch are
+ * in memory that blocks share, and `recompute` (activation checkpointing) fills them in again before backward. The
+ * head has no backward: in training its forward, run with targets and with steps of gradients, makes the gradient of
+ * its input at once, so that logits live no longer than the head runs.
  *
- * Backward may be run in two phases: first the gradient of the input, later those of the weights, from what the first
- * left in `kept`. */
+ * Backward may be run in two phases (for zero-bubble schedules): first the gradient of the input, later those of the
+ * weights, from what the first left in `kept`. */
 #ifndef LS_NN_BLOCK_H
 #define LS_NN_BLOCK_H
 
@@ -26,6 +27,7 @@ enum {
     LS_SAVE_ALL = 7
 };
 
+/* Most conv_bns (a convolution with batch norm) of one block. */
 enum { LS_CONV_BN_MAX = 3 };
 
 typedef struct ls_block ls_block;
@@ -33,9 +35,9 @@ typedef struct ls_block ls_block;
 /* What a worker does with a block in one action of its schedule; backward is one pass or two. */
 typedef enum ls_block_pass { LS_FORWARD, LS_BACKWARD_BOTH, LS_BACKWARD_INPUT, LS_BACKWARD_WEIGHTS } ls_block_pass;
 
-/* Counts the collectives of a block in one pass over a micro-batch. */
+/* Counts the collectives of a block in one pass over a micro-batch, to predict traffic and to check it. */
 typedef struct ls_block_traffic {
-    int joins, gathers;   /* in the TP group: reductions; gathers of all rows, with sequence parallelism */
+    int joins, gathers;   /* in the TP group: reductions of sums; gathers of all rows, with sequence parallelism */
     bool carries_stream;  /* they move the residual stream itself, which is fp32 under every policy */
     bool has_loss;        /* the TP group shares a softmax over the slices of the vocabulary */
     int stat_gathers;     /* in the DP group, where batch norm is that of the whole batch, … */
@@ -50,11 +52,12 @@ typedef struct ls_block_cost {
     double saved_bytes;     /* of what backward needs, including the block's input in the residual stream */
 } ls_block_cost;
 
-/* Height, width and channels. */
+/* Height, width and channels of an image or feature map. */
 typedef struct ls_extent {
     size_t height, width, channels;
 } ls_extent;
 
+/* Returns height × width × channels. */
 static inline size_t ls_extent_elems(ls_extent e) { return e.height * e.width * e.channels; }
 
 typedef enum ls_image_act { LS_IMAGE_NONE, LS_IMAGE_RELU, LS_IMAGE_SIGMOID } ls_image_act;
@@ -69,7 +72,7 @@ typedef struct ls_image_layer {
     uint32_t place; /* of a linear layer: names its dropout in the model */
 } ls_image_layer;
 
-/* A convolution without bias, and batch norm behind it: five parameters of the block. */
+/* A convolution without bias, and batch norm behind it: five parameters of the block. relu: the activation follows. */
 typedef struct ls_conv_bn {
     ls_extent in, out;
     ls_window window;
@@ -77,14 +80,14 @@ typedef struct ls_conv_bn {
 } ls_conv_bn;
 
 /* A kind of block: one file that fills in this table, and declares in it the structs of its state. A function is NULL
- * where the kind has nothing to do. State is memory of the device; the structs that point to it are of the kind's own
- * type, which the executor allocates as so many bytes and never looks into. */
+ * if the kind has nothing to do. State is memory of the device; the structs that point to it are of the kind's own
+ * type, which the executor allocates as so many bytes and never reads. */
 typedef struct ls_block_kind {
     const char *name;
     size_t saved_bytes, kept_bytes, scratch_bytes; /* sizes of the structs that the carve functions fill in */
     bool has_wide_activation;                      /* --keep-activations can save the output of its MLP's activation */
 
-    /* Adds the parameters. */
+    /* Adds the block's parameters (ls_block_add()), with names and sizes for the shape. */
     void (*declare)(ls_block *block, const ls_shape *shape);
     /* Fills in what depends on the run as well as on the shape, once, before the first pass. */
     void (*settle)(ls_block *block, const ls_nn *nn);
@@ -145,7 +148,7 @@ extern const ls_block_kind ls_block_embed, ls_block_transformer, ls_block_head;
 extern const ls_block_kind ls_block_conv, ls_block_dense, ls_block_stem, ls_block_residual, ls_block_classifier;
 
 /* Adds a parameter to the block and returns the stored copy, which the caller may change until the model is complete.
- * Its name gets the block's label as prefix: "blocks.3.attn.qkv.weight". */
+ * Its name gets the block's label as prefix: "blocks.3.attn.qkv.weight". Role and unit must be new in the block. */
 ls_param *ls_block_add(ls_block *block, ls_role role, ls_param param);
 /* Returns the block's own parameter with this role, or NULL. A table borrowed from another block does not count. */
 ls_param *ls_block_param(ls_block *block, ls_role role);

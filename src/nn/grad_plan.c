@@ -13,8 +13,10 @@ void ls_grad_plan_begin(ls_grad_plan *plan, size_t B, int G, ls_grad_cut cut) {
     plan->stack = (ls_tree_stack){.groups = G};
 }
 
+/* Returns the first sequence of group g. */
 static size_t group_begin(const ls_grad_plan *plan, int g) { return ls_slice_begin(plan->B, plan->G, g); }
 
+/* Returns the group that the sequence of the batch belongs to. */
 static int group_of(const ls_grad_plan *plan, size_t sequence) {
     int low = 0, high = plan->G - 1;
     while (low < high) {
@@ -34,7 +36,7 @@ static ls_tree_node subtree_at(int groups, int g, int most) {
     return node;
 }
 
-/* Returns the same for the groups that end before sequence `end` and fit one matmul. */
+/* Returns the largest subtree that begins with group g, ends before sequence `end` and fits one matmul. */
 static ls_tree_node plan_subtree(const ls_grad_plan *plan, int g, size_t end) {
     int most = 1;
     while (most < LS_GRAD_GROUPS_MAX && g + most < plan->G && group_begin(plan, g + most + 1) <= end) most++;
@@ -88,7 +90,8 @@ ls_grad_parts ls_grad_parts_begin(const ls_grad_step *steps) {
     return (ls_grad_parts){.step = steps, .stack = {.groups = steps->groups}};
 }
 
-/* Returns the whole groups of the step from group g on, up to sequence `end` of the step, that are a subtree. */
+/* Returns the largest subtree of the step's groups that begins with its group g and ends by sequence `end` of the
+ * step. */
 static ls_tree_node whole_groups(const ls_grad_step *step, int g, size_t end) {
     int most = 1;
     while (g + most < step->groups && step->bounds[g + most + 1] <= end) most++;

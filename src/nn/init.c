@@ -7,7 +7,8 @@
 
 enum { PURPOSE_INIT = 0x494e4954, CHUNK = 1024 };
 
-/* Elements 2j and 2j + 1 share the numbers 2j (for the radius) and 2j + 1 (for the angle). */
+/* Computes normal numbers first_pair, … in pairs, with the Box–Muller transform. Elements 2j and 2j + 1 share the
+ * random numbers 2j (for the radius) and 2j + 1 (for the angle). */
 static void fill_normal(ls_rng_key key, size_t first_pair, size_t pairs, float std, float *out) {
     const ls_math_kernels *math = &ls_kernels_get()->math;
     float u[CHUNK], angle[CHUNK], radius[CHUNK], c[CHUNK], s[CHUNK];
@@ -29,6 +30,8 @@ static void fill_normal(ls_rng_key key, size_t first_pair, size_t pairs, float s
     }
 }
 
+/* Computes normal initial values of canonical elements first … first + count − 1, which may begin or end in the
+ * middle of a pair. */
 static void normal(const ls_param *param, uint64_t seed, size_t first, size_t count, float *out) {
     ls_rng_key key = ls_rng_key_make(seed, PURPOSE_INIT, param->number);
     float std = (float)param->init_std, piece[2 * CHUNK];

@@ -4,10 +4,12 @@
 #include "base/fault.h"
 #include "nn/nn.h"
 
+/* Returns an empty matmul call of this form with the policy's types. */
 static ls_gemm product_of(const ls_nn *nn, ls_gemm_form form) {
     return (ls_gemm){.form = form, .dtype = nn->policy.act, .unit = nn->policy.unit};
 }
 
+/* Returns the call for y = x·Wᵀ + bias, with y of type `dtype` and `y_stride` elements from row to row. */
 static ls_gemm projection(const ls_nn *nn, void *y, size_t y_stride, ls_dtype dtype, const void *x, const ls_param *w,
                           const ls_param *bias) {
     ls_gemm call = product_of(nn, LS_GEMM_NT);
@@ -25,6 +27,8 @@ static ls_gemm projection(const ls_nn *nn, void *y, size_t y_stride, ls_dtype dt
     return call;
 }
 
+/* Runs y = x·Wᵀ + bias, and shows the result to the observer. Columns between w's rows and y_stride are then set to
+ * 0, because the observer reads them too. */
 static ls_status project(const ls_nn *nn, void *y, size_t y_stride, ls_dtype dtype, const void *x, const ls_param *w,
                          const ls_param *bias) {
     ls_gemm call = projection(nn, y, y_stride, dtype, x, w, bias);
@@ -40,8 +44,8 @@ ls_status ls_nn_project(const ls_nn *nn, void *y, const void *x, const ls_param 
     return project(nn, y, w->local_rows, nn->policy.act, x, w, bias);
 }
 
-/* Returns whether the device runs the matmul and its epilogue as one operation. With an observer or a planted fault it
- * does not, because both need the result of the matmul itself. */
+/* Returns whether the device runs the matmul and its epilogue as one operation. With an observer or a planted fault
+ * it does not, because both need the result of the matmul itself. */
 static bool ends_at_once(const ls_nn *nn, const ls_gemm *call) {
     return !nn->made.take && !ls_fault_spoil && nn->ops->gemm_ends(nn->device, call);
 }
@@ -109,7 +113,8 @@ ls_status ls_nn_logits(const ls_nn *nn, void *y, const void *x, const ls_param *
     return project(nn, y, nn->own.logits, ls_nn_logits_dtype(nn), x, table, NULL);
 }
 
-/* Computes x·W for this worker's slices, and sums over the TP group. `pieces` is how many pieces the whole of W has. */
+/* Computes x·W for this worker's slices, and sums over the TP group. `pieces` is how many pieces the whole of W is
+ * cut into: each is summed by itself, and the tree adds them. */
 static ls_status project_pieces(const ls_nn *nn, void *y, const void *x, size_t x_stride, const ls_param *w,
                                 const ls_param *bias, int pieces) {
     size_t bounds[LS_GEMM_SLICES_MAX + 1];
@@ -190,6 +195,8 @@ ls_status ls_nn_grad_end(const ls_nn *nn, const ls_param *param, const ls_grad *
     return ls_nn_grad_join(nn, grad, step->at, step->joins, elems);
 }
 
+/* Runs one step of a weight gradient: `call` has the operands; adds the tokens of the step's groups, and joins the
+ * sum to slots below. */
 static ls_status matrix_step(const ls_nn *nn, const ls_param *w, const ls_grad_step *step, ls_gemm call) {
     const ls_grad *grad = &w->grad;
     size_t tokens[LS_GRAD_GROUPS_MAX + 1];
@@ -252,13 +259,15 @@ ls_status ls_nn_grad_bias(const ls_nn *nn, ls_param *bias, const void *dy) {
     return LS_OK;
 }
 
-/* Sums over the tokens of the stream, into the rows of the gradient that this worker computes. */
+/* What a kernel that sums over the tokens of the residual stream needs: the division of tokens, and the rows of the
+ * gradient (one for each slice) that this worker computes. */
 typedef struct stream_sums {
     size_t tokens[LS_SLICES_MAX + 1];
     ls_token_groups groups;
     ls_grad_rows rows;
 } stream_sums;
 
+/* Fills *sums for a step. With sequence parallelism the worker sums the tokens of its own slices only. */
 static void stream_sums_of(const ls_nn *nn, const ls_param *param, const ls_grad_step *step, stream_sums *sums) {
     sums->groups = ls_nn_groups(nn, step);
     sums->rows = ls_nn_grad_rows(nn, param);
@@ -292,6 +301,7 @@ ls_status ls_nn_grad_stream_bias(const ls_nn *nn, ls_param *bias, const void *dy
 
 /* ---- norms ------------------------------------------------------------------------------------------------------- */
 
+/* Returns the call for the norm of the shape over the rows of the stream; stats are [mean | rstd]. */
 static ls_norm_call norm_call(const ls_nn *nn, const float *x, float *stats, const ls_param *w) {
     size_t rows = ls_nn_stream_rows(nn), C = nn->shape->C;
     ls_norm_call call = {.rows = rows, .C = C, .act = nn->policy.act, .eps = (float)nn->shape->eps, .x = x};
@@ -342,7 +352,7 @@ ls_status ls_nn_norm_params(const ls_nn *nn, const void *dy, float *stats, const
     return LS_OK;
 }
 
-/* Computes dx of the rows of a step, and the step of the gradients of parameters. */
+/* Computes dx of the rows of a step, and the step of the gradients of w, b and the bias of the stream. */
 static ls_status norm_backward_step(const ls_nn *nn, const ls_grad_step *step, ls_norm_call call, ls_param *w,
                                     const ls_nn_norm_more *more) {
     ls_param *const params[] = {w, more->b, more->bias};

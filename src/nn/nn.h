@@ -1,20 +1,24 @@
-/* nn.h: the context of the layers, ls_nn: a device, a shape, this worker's slices of it, the rows of a micro-batch, and
- * the steps of its weight gradients; and the matmuls, norms and gradients that layers share.
+/* nn.h: the context of the layers, ls_nn: a device, a shape, this worker's slices of it, the rows of a micro-batch,
+ * and the steps of its weight gradients; and the matmuls, norms and gradients that layers share. The executor
+ * (parallel/partition) fills in the context; the kinds of blocks (blocks/, images/) call the functions. "Rule N" is
+ * one of docs/reference/arithmetic.md, which fix every operation to the bit.
  *
  * Rows are tokens: B sequences of T rows each, sequence by sequence. While text is generated B is 1, and the rows are
  * positions `first` … first + T − 1 of it; the keys and values of earlier positions are still in their place. Values
  * are the same bits in both cases (rule 6).
  *
  * Tensor parallelism. The workers of a TP group share every layer: each worker has some of the slices, that is, some
- * heads, columns of the MLP and rows of the vocabulary. Every worker has the whole residual stream and the norms
+ * heads, columns of the MLP and rows of the vocabulary. Their number S is fixed before the number of workers is; each
+ * slice is summed by itself, and one tree adds the slices. Every worker has the whole residual stream and the norms
  * between the layers. With sequence parallelism it has only the tokens of its token slices, in every sequence:
  *
  *     stream rows ─ norm ─┤gather├─ all rows, own slices ─┤sum over the TP group, scatter├─ stream rows
  *
  * param_slices.c has the two crossings; alone, they cost nothing.
  *
- * Types. Tensors of type void * are of the policy's type for operands and results of matmuls, `act`: a matmul's result
- * is rounded once, after the sum over the TP group and the bias, and every worker reads the rounded value (rule 10).
+ * Types. Tensors of type void * are of the policy's type for operands and results of matmuls, `act`: a matmul's
+ * result is rounded once, after the sum over the TP group and the bias, and every worker reads the rounded value
+ * (rule 10). hgmma is the matrix unit of GPUs (tensor cores).
  *
  * Everything that is written is memory of the device. Functions return what the device's operations return. */
 #ifndef LS_NN_NN_H
@@ -51,16 +55,16 @@ typedef struct ls_scratch {
     float *loss;   /* of the last block: [rows] */
 } ls_scratch;
 
-/* This worker's part of the widths of a shape. */
+/* This worker's part of the widths of a shape, by its slices. */
 typedef struct ls_widths {
     size_t heads, kv_heads;
-    size_t query, qkv; /* columns */
-    size_t hidden, mlp;
-    size_t vocabulary, first_id;
-    size_t logits; /* from a row of logits to the next */
+    size_t query, qkv;           /* columns of q, and of q, k and v together */
+    size_t hidden, mlp;          /* columns of the MLP; mlp: twice as many in a gated one */
+    size_t vocabulary, first_id; /* rows of the token table, and the first one */
+    size_t logits;               /* from a row of logits to the next */
 } ls_widths;
 
-/* Returns the q and k heads. */
+/* Returns how many heads of q and of k there are together. */
 static inline size_t ls_widths_heads(const ls_widths *own) { return own->heads + own->kv_heads; }
 
 /* Observer of the gradient of each group: called once for each parameter (each use of a tied table) and group, when its
@@ -70,7 +74,8 @@ typedef struct ls_leaf_watch {
     void *ctx;
 } ls_leaf_watch;
 
-/* Observer of results on the way: of each matmul, before it is joined over the TP group. */
+/* Observer of results on the way: called with the result of each matmul, before it is joined over the TP group. The
+ * partition uses it for hashes of results (bisect) and to find where a value first is not finite. */
 typedef struct ls_made_part {
     size_t first, count; /* sequences of the micro-batch */
     int made;            /* results of these so far */
@@ -112,7 +117,7 @@ typedef struct ls_nn_rope {
 
 /* The rows of a micro-batch; ls_nn_set_rows() and generation set them. */
 typedef struct ls_micro_rows {
-    size_t B, T, first;
+    size_t B, T, first;      /* sequences, tokens of each, and the position of the first token */
     size_t token0, stream_T; /* of a sequence: tokens token0 … token0 + stream_T − 1 are in the stream here */
 } ls_micro_rows;
 
@@ -170,13 +175,17 @@ typedef struct ls_nn {
     ls_fusion fusion;
 } ls_nn;
 
-/* Sets this worker's slices: first … first + count − 1 of S. */
+/* Sets this worker's slices, first … first + count − 1 of S, and the widths and its place in the TP group that
+ * follow. */
 void ls_nn_take_slices(ls_nn *nn, int S, int first, int count);
-/* Sets the rows: B sequences of T tokens, from position 0. */
+/* Sets the rows: B sequences of T tokens, from position 0. With sequence parallelism also which tokens this worker
+ * has in the stream. */
 void ls_nn_set_rows(ls_nn *nn, size_t B, size_t T);
 
-/* Return the rows of the micro-batch, and those that this worker has in the residual stream. */
+/* Returns the rows (tokens) of the micro-batch. */
 static inline size_t ls_nn_rows(const ls_nn *nn) { return nn->rows.B * nn->rows.T; }
+/* Returns the rows that this worker has in the residual stream: all of them, or with sequence parallelism those of
+ * its tokens. */
 static inline size_t ls_nn_stream_rows(const ls_nn *nn) { return nn->rows.B * nn->rows.stream_T; }
 
 /* Takes memory for rows × columns elements of type act from the arena. */
@@ -185,14 +194,15 @@ void *ls_nn_take(const ls_nn *nn, ls_arena *arena, const char *kind, size_t rows
 static inline float *ls_nn_take_f32(ls_arena *arena, const char *kind, size_t rows, size_t columns) {
     return ls_arena_take_array(arena, kind, rows, columns * sizeof(float));
 }
-/* Takes scratch->cross, if it is needed. */
+/* Returns memory for scratch->cross from the arena; NULL if it is not needed. */
 void *ls_nn_take_cross(const ls_nn *nn, ls_arena *arena);
-/* Takes scratch->rows, ->joined and ->cross, if the workers of a TP group share sums. */
+/* Takes memory from the arena for scratch->rows, ->joined and ->cross, if the workers of a TP group share sums. */
 void ls_nn_take_joins(const ls_nn *nn, ls_arena *arena, ls_scratch *scratch);
-/* Return the address of element `elems` of type act, to write and to read. */
+/* Returns the address of element `elems` of type act, to write. */
 static inline void *ls_nn_at(const ls_nn *nn, void *act, size_t elems) {
     return (char *)act + elems * ls_dtype_bytes(nn->policy.act);
 }
+/* Returns the address of element `elems` of type act, to read. */
 static inline const void *ls_nn_from(const ls_nn *nn, const void *act, size_t elems) {
     return (const char *)act + elems * ls_dtype_bytes(nn->policy.act);
 }
@@ -222,9 +232,9 @@ static inline ls_status ls_nn_made(const ls_nn *nn, const void *y, ls_dtype dtyp
 
 /* ---- matmuls ---------------------------------------------------------------------------------------------------- */
 
-/* Computes y[rows][n] = x[rows][k]·W[n][k]ᵀ + bias. */
+/* Computes y[rows][n] = x[rows][k]·W[n][k]ᵀ + bias, with this worker's rows of W. `bias` may be NULL. */
 ls_status ls_nn_project(const ls_nn *nn, void *y, const void *x, const ls_param *w, const ls_param *bias);
-/* Computes pre = x·Wᵀ + bias and y = gelu(pre). */
+/* Computes pre = x·Wᵀ + bias and y = gelu(pre), fused if the device can. `bias` may be NULL. */
 ls_status ls_nn_project_gelu(const ls_nn *nn, void *pre, void *y, const void *x, const ls_param *w,
                              const ls_param *bias);
 /* Computes pre = x·Wᵀ and y = silu(gate)·up in one operation. The columns of pre are `gate` columns of gate, as many of
@@ -234,7 +244,8 @@ ls_status ls_nn_project_gated(const ls_nn *nn, void *pre, void *y, size_t gate, 
 /* Computes dpre = x·Wᵀ · gelu'(pre); and y = gelu(pre) again, unless y is NULL. */
 ls_status ls_nn_project_gelu_grad(const ls_nn *nn, void *dpre, void *y, const void *pre, const void *x,
                                   const ls_param *w);
-/* Computes the same for silu(gate)·up. Columns and *is_done are those of ls_nn_project_gated(). */
+/* Computes dpre, the gradient of the gated activation's input, from x·Wᵀ, the gradient of its output, and pre, its
+ * input; and y = silu(gate)·up again, unless y is NULL. Columns and *is_done are those of ls_nn_project_gated(). */
 ls_status ls_nn_project_gated_grad(const ls_nn *nn, void *dpre, void *y, const void *pre, size_t gate, const void *x,
                                    const ls_param *w, bool *is_done);
 /* Returns the type of logits: fp32 or, with hgmma, the type of activations. */
@@ -246,11 +257,11 @@ ls_status ls_nn_logits(const ls_nn *nn, void *y, const void *x, const ls_param *
 /* Computes y[stream][columns] = x[rows][k]·W[k][columns] + bias, summed over the TP group. Slices cut k at the ends of
  * units of W. */
 ls_status ls_nn_project_sliced(const ls_nn *nn, void *y, const void *x, const ls_param *w, const ls_param *bias);
+enum { LS_NN_VOCABULARY_PIECE = 512 }; /* most rows of a piece of a slice of the vocabulary */
 /* Computes ls_nn_project_sliced() for a table of the vocabulary. Its slices are cut further, in halves, while a piece
- * has more rows than this, because a row has one large term, that of its target: in a long chain the many small terms
- * after it would lose their last bits. The pieces of a slice are a subtree. hgmma has no pieces, because each would
- * cost a GPU another pass over its sums. */
-enum { LS_NN_VOCABULARY_PIECE = 512 };
+ * has more than LS_NN_VOCABULARY_PIECE rows, because a row has one large term, that of its target: in a long chain (a
+ * sum in ascending order) the many small terms after it would lose their last bits. The pieces of a slice are a
+ * subtree. hgmma has no pieces, because each would cost a GPU another pass over its sums. */
 ls_status ls_nn_project_vocabulary(const ls_nn *nn, void *y, const void *x, size_t x_stride, const ls_param *table);
 /* Computes the gradient of W[m][n], aᵀ·b, from a[rows][m] and b[rows][n], in the steps of this micro-batch. */
 ls_status ls_nn_grad_matrix(const ls_nn *nn, const ls_param *w, const void *a, size_t m, size_t a_stride, const void *b,
@@ -264,26 +275,31 @@ static inline ls_grad_rows ls_nn_grad_rows(const ls_nn *nn, const ls_param *para
     return ls_param_grad_rows(param, nn->S, nn->slice0, nn->slices, nn->tp.sequence_parallel);
 }
 
-/* Returns the tokens of a step as sums over tokens take them. With hgmma their chains are cut into blocks of this
- * length, so that a GPU has enough chains to compute a norm's gradients in one pass. */
-enum { LS_NN_TOKEN_BLOCK = 64 };
+enum { LS_NN_TOKEN_BLOCK = 64 }; /* tokens of a block */
+/* Returns the tokens of a step as kernels that sum over tokens take them; it points into the step. With hgmma the
+ * chains are cut into blocks of LS_NN_TOKEN_BLOCK, so that a GPU has enough chains to compute a norm's gradients in one
+ * pass. */
 ls_token_groups ls_nn_groups(const ls_nn *nn, const ls_grad_step *step);
 /* Adds slot[at] to the `joins` entries below it; the sum is then in slot[at − joins]. */
 ls_status ls_nn_grad_join(const ls_nn *nn, const ls_grad *grad, int at, int joins, size_t elems);
-/* Ends a step whose sum is in its own slot: rounds the sum if the policy says so, passes it to the observer `watch` if
- * its group is complete, and joins it to the slots below. */
+/* Ends a step whose sum is in its own slot: rounds the sum if the policy says so, sets it to −0 if its group counts
+ * as absent, passes it to the observer `watch` if its group is complete, and joins it to the slots below. */
 ls_status ls_nn_grad_end(const ls_nn *nn, const ls_param *param, const ls_grad *grad, const ls_grad_step *step,
                          size_t elems);
 
 /* ---- gradients of vectors ---------------------------------------------------------------------------------------- */
 
-/* Compute the gradient of a bias: of this worker's columns, added to all rows; or of the stream. */
+/* Computes the gradient of a bias for this worker's columns from dy: sums over all rows, in the steps of this
+ * micro-batch. */
 ls_status ls_nn_grad_bias(const ls_nn *nn, ls_param *bias, const void *dy);
+/* Computes the gradient of a bias that is added to the residual stream from dy: sums over this worker's rows of the
+ * stream. */
 ls_status ls_nn_grad_stream_bias(const ls_nn *nn, ls_param *bias, const void *dy);
 
 /* ---- norms of the stream, of the kind of the shape; stats are [2][stream] ---------------------------------------- */
 
-/* Computes y = norm(x) and its statistics. */
+/* Computes y = norm(x) of the rows of the stream here, and its statistics in `stats` for backward. b is NULL for RMS
+ * norms. */
 ls_status ls_nn_norm(const ls_nn *nn, void *y, float *stats, const float *x, const ls_param *w, const ls_param *b);
 /* Computes sum = x + branch, with dropout of branch, and y = norm(sum), in one pass over memory. */
 ls_status ls_nn_sum_norm(const ls_nn *nn, void *y, float *stats, const float *x, const void *branch,
@@ -302,13 +318,14 @@ typedef struct ls_nn_norm_more {
     ls_param *bias;
     ls_drop drop; /* of branch and copy */
 } ls_nn_norm_more;
-/* Computes dx from dy. dx must be neither dy nor x. */
+/* Computes dx from dy, and what `more` asks for. dx must be neither dy nor x. */
 ls_status ls_nn_norm_backward(const ls_nn *nn, float *dx, const void *dy, float *stats, const float *x, ls_param *w,
                               const ls_nn_norm_more *more);
 /* Returns whether ls_nn_norm_backward() should compute the gradients of w and b too (params): with hgmma their chains
  * are short enough for one pass. */
 static inline bool ls_nn_norm_is_whole(const ls_nn *nn) { return nn->policy.unit == LS_UNIT_HGMMA; }
-/* Computes the gradients of w and b separately. */
+/* Computes the gradients of a norm's weight and bias (b may be NULL) from dy, the gradient of its output, without dx;
+ * in the steps of this micro-batch. */
 ls_status ls_nn_norm_params(const ls_nn *nn, const void *dy, float *stats, const float *x, ls_param *w, ls_param *b);
 
 #endif

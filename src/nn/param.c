@@ -6,6 +6,7 @@
 
 #include "nn/shape.h"
 
+/* Returns the rows of one unit, over all parts. */
 static size_t unit_rows(const ls_param *param) {
     size_t rows = 0;
     for (int p = 0; p < param->parts; p++) rows += param->part[p].unit_rows;
@@ -47,6 +48,7 @@ bool ls_param_run_get(const ls_param *param, int slices, int i, ls_param_run *ru
     return true;
 }
 
+/* Returns a parameter of one part with a unit for each row, without initial values. */
 static ls_param plain(const char *name, ls_param_kind kind, size_t rows, size_t columns) {
     ls_param param = {.kind = kind, .rows = rows, .columns = columns, .units = rows, .parts = 1};
     param.part[0].unit_rows = 1;

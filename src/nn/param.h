@@ -1,4 +1,6 @@
-/* param.h: a parameter: what it is, how slices cut it, where it lies.
+/* param.h: a parameter: what it is, how slices cut it, where it is in memory. A slice is one of S fixed parts of every
+ * layer, which tensor parallelism assigns to workers. Blocks declare parameters; the partition (parallel/) gives them
+ * memory.
  *
  * A parameter is a matrix of rows × columns, stored so that a slice is a range of its rows: a weight whose outputs are
  * cut has a row for each output, one whose inputs are cut has a row for each input. Rows are made of *units* (a key
@@ -61,6 +63,7 @@ typedef enum ls_param_init { LS_INIT_NORMAL, LS_INIT_ZEROS, LS_INIT_ONES } ls_pa
 
 enum { LS_PARAM_PARTS_MAX = 3, LS_PARAM_NAME_MAX = 64, LS_GRAD_SLOTS_MAX = 24 };
 
+/* One part of a fused weight, such as the rows of k. */
 typedef struct ls_param_part {
     size_t first_row; /* canonical */
     size_t unit_rows; /* rows of one unit */
@@ -79,13 +82,14 @@ typedef struct ls_grad {
     float *slot[LS_GRAD_SLOTS_MAX];
 } ls_grad;
 
+/* A parameter of the model, and this worker's part of it. */
 typedef struct ls_param {
     char name[LS_PARAM_NAME_MAX];
     ls_param_kind kind;
     ls_role role;
     int unit; /* which conv_bn of its block has that role; 0 in blocks without */
     size_t rows, columns;
-    size_t units;
+    size_t units; /* indivisible groups of rows: heads, columns of the MLP, ids */
     size_t grain; /* slices end at multiples of so many units; 0: at any */
     int parts;
     ls_param_part part[LS_PARAM_PARTS_MAX];
@@ -118,12 +122,14 @@ typedef struct ls_param {
     _Atomic uint64_t *cells; /* of the host: how far updates of `own` have come (device/cpu/journal.h); NULL: none */
 } ls_param;
 
+/* Returns the elements of the rows that this worker has. */
 static inline size_t ls_param_local_elems(const ls_param *param) { return param->local_rows * param->columns; }
 /* Returns the elements of the whole parameter, over all workers. */
 static inline size_t ls_param_elems(const ls_param *param) { return param->rows * param->columns; }
 /* Returns how many slices this parameter is cut into when layers are cut into `slices`: all of them, or 1. */
 static inline int ls_param_slices(const ls_param *param, int slices) { return param->split ? slices : 1; }
-/* Returns the first row in memory of slice i, counted over the rows of all workers. */
+/* Returns the first row in memory of slice i of `slices`, counted over the rows of all workers; i = slices gives
+ * their end. */
 size_t ls_param_slice_row(const ls_param *param, int slices, int i);
 /* Gives this worker slices first … first + count − 1 of `slices`, and all of their elements to update. */
 void ls_param_take_slices(ls_param *param, int slices, int first, int count);
@@ -138,8 +144,10 @@ typedef struct ls_grad_rows {
     size_t elems;        /* of one row */
 } ls_grad_rows;
 
-/* Returns the rows of the worker that has slices first … first + count − 1 of S. */
+/* Returns how many rows a slot of the parameter's gradient has, and which of them a worker computes that has slices
+ * first … first + count − 1 of S: one row for each slice of a vector, a single row otherwise. */
 ls_grad_rows ls_param_grad_rows(const ls_param *param, int S, int first, int count, bool sequence_parallel);
+/* Returns the elements of a slot of the gradient, the rows of other workers included. */
 static inline size_t ls_grad_rows_elems(ls_grad_rows rows) { return rows.all * rows.elems; }
 
 /* A run of rows that are neighbours both in memory and in canonical order. */
@@ -147,16 +155,19 @@ typedef struct ls_param_run {
     size_t memory_row, canonical_row, rows;
 } ls_param_run;
 
-/* Gets run i, ascending in memory. Returns false if there is no such run. */
+/* Sets *run to run i of neighbouring rows, ascending in memory, to convert between the order in memory and the
+ * canonical one. Returns false if there is no such run. */
 bool ls_param_run_get(const ls_param *param, int slices, int i, ls_param_run *run);
 
-/* Return a parameter of one part that slices do not cut. */
+/* Returns a matrix of one part that slices do not cut, with normal initial values and weight decay. */
 ls_param ls_param_matrix(const char *name, size_t rows, size_t columns, double init_std);
+/* Returns a vector of one part that slices do not cut, without weight decay. */
 ls_param ls_param_vector(const char *name, size_t elems, ls_param_init init);
 
 /* ---- initial values (init.c) ------------------------------------------------------------------------------------- */
 
-/* Computes the initial values of canonical elements first … first + count − 1. */
+/* Computes the initial values of elements first … first + count − 1 in canonical order, which depend on the seed and
+ * the parameter's number in the model only. */
 void ls_init_param(const ls_param *param, uint64_t seed, size_t first, size_t count, float *out);
 
 /* Computes the tables [T][head size / 2] of the rotary embedding of a layer that rotates. */

@@ -30,6 +30,7 @@ void ls_nn_take_slices(ls_nn *nn, int S, int first, int count) {
     nn->tp.index = first / count;
 }
 
+/* Returns the first token of a sequence that worker t of the TP group has in the stream. */
 static size_t token_of(const ls_nn *nn, int t) { return ls_slice_begin(nn->rows.T, nn->tp.size, t); }
 
 void ls_nn_set_rows(ls_nn *nn, size_t B, size_t T) {
@@ -61,6 +62,7 @@ void ls_nn_take_joins(const ls_nn *nn, ls_arena *arena, ls_scratch *scratch) {
 
 /* ---- crossings --------------------------------------------------------------------------------------------------- */
 
+/* Waits for all requests; returns the first failure. */
 static ls_status finish(ls_request **requests, int count) {
     ls_status status = LS_OK;
     for (int i = 0; i < count; i++) {
@@ -87,8 +89,10 @@ static ls_status turn_rows(const ls_nn *nn, char *rows, size_t row, bool to_rows
     return LS_OK;
 }
 
+/* Returns whether the rows of all sequences are moved by one collective. */
 static bool is_one_crossing(const ls_nn *nn) { return nn->tp.crosses_at_once && nn->rows.B > 1; }
 
+/* Gathers the rows of all sequences by one collective, through scratch.cross, into `space`. */
 static ls_status gather_at_once(const ls_nn *nn, const void *stream, size_t row, void *space) {
     size_t bytes[LS_SLICES_MAX];
     for (int t = 0; t < nn->tp.size; t++) bytes[t] = nn->rows.B * cross_bytes(nn, t, row);
@@ -116,6 +120,7 @@ ls_status ls_nn_gather(const ls_nn *nn, const void *stream, ls_dtype dtype, void
     return LS_OK;
 }
 
+/* Reduces the rows of all sequences by one collective, through scratch.cross; each worker gets its rows in `stream`. */
 static ls_status scatter_at_once(const ls_nn *nn, float *rows, float *stream) {
     size_t shards[LS_SLICES_MAX + 1], C = nn->shape->C;
     const void *part = nn->scratch.cross;
@@ -124,6 +129,7 @@ static ls_status scatter_at_once(const ls_nn *nn, float *rows, float *stream) {
     return ls_tensor_reduce_scatter(nn->device, nn->tp.comm, NULL, LS_F32, &part, stream, shards, ls_nn_rows(nn) * C);
 }
 
+/* Adds the fp32 rows of all workers in the order of slices; each worker gets the sums of its rows of the stream. */
 static ls_status scatter(const ls_nn *nn, float *rows, float *stream) {
     size_t shards[LS_SLICES_MAX + 1], C = nn->shape->C;
     ls_request *requests[SEQUENCES_AT_ONCE];
@@ -159,6 +165,7 @@ static ls_status join_rounded(const ls_nn *nn, void *stream, ls_dtype dtype, con
     return nn->tp.comm ? ls_tensor_all_gather(nn->device, nn->tp.comm, mine, stream, bytes) : LS_OK;
 }
 
+/* Joins under sequence parallelism: each worker gets its rows of the stream, with bias and rounded. */
 static ls_status join_scattered(const ls_nn *nn, void *stream, ls_dtype dtype, const float *bias) {
     size_t C = nn->shape->C;
     float *sum = dtype == LS_F32 ? stream : nn->scratch.joined;

@@ -1,5 +1,6 @@
-/* policy.h: the mixed-precision policy: which tensors have which type (docs/reference/precision.md). Part of the
- * identity.
+/* policy.h: the mixed-precision policy: which tensors have which type (docs/reference/precision.md). Part of a
+ * run's identity, the options that can change its bits. A matrix unit is the instructions that multiply 16-bit
+ * matrices.
  *
  *     type `act`   operands and results of matmuls: weights as matmuls read them, activations, their gradients
  *     always fp32  residual stream and its gradient, norms, softmax, loss, weight gradients, optimizer, and logits

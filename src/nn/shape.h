@@ -1,4 +1,5 @@
-/* shape.h: the shape of a model: its family and its sizes, everything but the values of its weights.
+/* shape.h: the shape of a model: its family (architecture) and its sizes, everything but the values of its weights. All
+ * code about models reads it; presets and shape files (model/shape_file.h) make it.
  *
  * A family (families.def) fixes the kinds of norm, positions and MLP. The fields (fields.def), such as tied tables or
  * grouped heads, are free in every family that has them.
@@ -13,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* The families, by row of families.def. */
 typedef enum ls_arch {
 #define LS_FAMILY(ID, ...) LS_ARCH_##ID,
 #include "nn/families.def"
@@ -49,6 +51,7 @@ typedef struct ls_image_shape {
     size_t hidden[LS_SHAPE_LAYERS_MAX]; /* MLP: widths of its L + 1 hidden layers */
 } ls_image_shape;
 
+/* A shape. Its members come from fields.def: V vocabulary, C width, L layers, H query heads, T positions, ... */
 typedef struct ls_shape {
     char name[LS_SHAPE_NAME_MAX];
     ls_arch arch;
@@ -78,6 +81,7 @@ typedef enum ls_scaling_id {
     LS_SCALING_COUNT
 } ls_scaling_id;
 
+/* The type of a field. */
 typedef enum ls_field_kind {
     LS_KIND_SIZE,
     LS_KIND_NUMBER,
@@ -88,6 +92,7 @@ typedef enum ls_field_kind {
     LS_KIND_SCALING /* an object of the LS_SCALING rows */
 } ls_field_kind;
 
+/* What a shape file without the field means (fields.def). */
 typedef enum ls_field_rule { LS_RULE_NEEDED, LS_RULE_DERIVED, LS_RULE_USUAL, LS_RULE_ABSENT } ls_field_rule;
 
 /* Models that have a field, a bit each. */
@@ -102,10 +107,12 @@ enum {
     LS_OF_ALL = LS_OF_TRANSFORMERS | LS_OF_IMAGES
 };
 
+/* A row of fields.def: a field of shapes, where it is in the struct, and its range. Files and messages are read and
+ * written by it. */
 typedef struct ls_field {
     const char *key;
     ls_field_kind kind;
-    size_t offset; /* in ls_shape */
+    size_t offset; /* of the member in ls_shape */
     size_t bytes;
     unsigned models; /* LS_OF_* */
     ls_field_rule rule;
@@ -136,11 +143,15 @@ typedef struct ls_family {
 
 extern const ls_family ls_families[LS_ARCH_COUNT];
 
+/* Returns the properties of the shape's family; static. */
 static inline const ls_family *ls_shape_family(const ls_shape *shape) { return &ls_families[shape->arch]; }
+/* Returns whether the shape is that of an image model; otherwise it is a transformer. */
 static inline bool ls_shape_sees_images(const ls_shape *shape) { return ls_shape_family(shape)->sees_images; }
+/* Returns whether the family uses batch norm. */
 static inline bool ls_shape_has_batch_norm(const ls_shape *shape) {
     return ls_shape_family(shape)->norm == LS_NORM_BATCH;
 }
+/* Returns whether the family uses RMS norms, which have no bias. */
 static inline bool ls_shape_has_rms_norm(const ls_shape *shape) { return ls_shape_family(shape)->norm == LS_NORM_RMS; }
 
 /* What may differ between the layers of a transformer. */
@@ -149,6 +160,7 @@ typedef struct ls_layer_values {
     ls_rope_shape rope;
 } ls_layer_values;
 
+/* Returns what may differ between layers, for transformer layer `layer`, counted from 0. */
 static inline ls_layer_values ls_layer(const ls_shape *shape, size_t layer) {
     const ls_layer_list *bases = &shape->rope_bases;
     ls_layer_values out = {.rotates = ls_shape_family(shape)->rotary, .rope = shape->rope};
@@ -157,7 +169,7 @@ static inline ls_layer_values ls_layer(const ls_shape *shape, size_t layer) {
     return out;
 }
 
-/* Returns the tables of rotations that a model needs; layer i uses table i % tables. */
+/* Returns how many tables of rotations a model needs (0: it does not rotate); layer i uses table i % tables. */
 static inline size_t ls_shape_rope_tables(const ls_shape *shape) {
     if (!ls_shape_family(shape)->rotary) return 0;
     return shape->rope_bases.count > 0 ? shape->rope_bases.count : 1;
@@ -165,15 +177,18 @@ static inline size_t ls_shape_rope_tables(const ls_shape *shape) {
 
 /* Returns whether models of the family have the field. */
 bool ls_family_has_field(const ls_family *family, ls_field_id id);
-/* Return the address of a field in a shape; its type is that of field->kind. */
+/* Returns the address of a field in a shape, to write; its type is that of field->kind. */
 static inline void *ls_field_in(const ls_field *field, ls_shape *shape) { return (char *)shape + field->offset; }
+/* Returns the address of a field in a shape, to read. */
 static inline const void *ls_field_of(const ls_field *field, const ls_shape *shape) {
     return (const char *)shape + field->offset;
 }
 
-/* Return the columns of all q heads, of all k heads (v heads have as many), and of q, k and v together. */
+/* Returns the columns of all q heads. */
 static inline size_t ls_shape_query_width(const ls_shape *shape) { return shape->H * shape->head_size; }
+/* Returns the columns of all k heads; v heads have as many. */
 static inline size_t ls_shape_key_width(const ls_shape *shape) { return shape->kv_heads * shape->head_size; }
+/* Returns the columns of q, k and v together. */
 static inline size_t ls_shape_qkv_width(const ls_shape *shape) {
     return ls_shape_query_width(shape) + 2 * ls_shape_key_width(shape);
 }
@@ -182,11 +197,13 @@ static inline size_t ls_shape_mlp_width(const ls_shape *shape) {
     return ls_shape_family(shape)->gated ? 2 * shape->hidden : shape->hidden;
 }
 
-/* Return the elements of the matrices of a transformer layer: to q, k, v, from the heads, and those of the MLP. The
- * list of blocks has the same (tests/unit/test_shape.c), but the planner asks too often to build a list. */
+/* Returns the elements of the matrices of a transformer layer: to q, k, v, from the heads, and those of the MLP. The
+ * list of blocks has the same (tests/unit/test_shape.c), but the planner asks too often to build a list. `query` and
+ * `key`: columns of all q heads, of all k heads. */
 static inline double ls_layer_matrix_elems(double width, double query, double key, double hidden, bool is_gated) {
     return width * (query + 2 * key) + query * width + width * hidden * (is_gated ? 3 : 2);
 }
+/* Returns the elements of the matrices of one transformer layer of this shape. */
 static inline double ls_shape_layer_matrix_elems(const ls_shape *shape) {
     return ls_layer_matrix_elems((double)shape->C, (double)ls_shape_query_width(shape),
                                  (double)ls_shape_key_width(shape), (double)shape->hidden,
@@ -198,20 +215,23 @@ static inline double ls_shape_qk_norm_elems(const ls_shape *shape) {
     return shape->qk_norm ? 2 * (double)shape->head_size : 0;
 }
 
-/* Returns the first unit of slice i, if `slices` slices share the units. Slice i ends where slice i + 1 begins (rule
- * 2). */
+/* Returns the first unit of slice i, if `slices` slices share the units as evenly as possible. Slice i ends where
+ * slice i + 1 begins (rule 2 of docs/reference/arithmetic.md). */
 static inline size_t ls_slice_begin(size_t units, int slices, int i) {
     size_t count = (size_t)slices, k = (size_t)i; /* ⌊k·units / count⌋ without a product that could overflow */
     return units / count * k + units % count * k / count;
 }
 
-/* Returns the same, at a multiple of `grain` if there are enough multiples for every slice. */
+/* Returns the first unit of slice i as ls_slice_begin() does, but at a multiple of `grain` if there are enough
+ * multiples for every slice. */
 static inline size_t ls_slice_begin_at(size_t units, size_t grain, int slices, int i) {
     if (grain <= 1 || units / grain < (size_t)slices) return ls_slice_begin(units, slices, i);
     size_t begin = ls_slice_begin((units + grain - 1) / grain, slices, i) * grain;
     return begin < units ? begin : units;
 }
 
+/* Returns the first row of the token table that belongs to slice i of `slices`; i = slices gives the size of the
+ * vocabulary. */
 static inline size_t ls_shape_first_id(const ls_shape *shape, int slices, int i) {
     return ls_slice_begin_at(shape->V, shape->vocabulary_grain, slices, i);
 }

@@ -1,4 +1,5 @@
-/* advice.h: advice to the user that the run (when it stops) and the doctor (afterwards) give in the same words. */
+/* advice.h: advice to the user that the run (when it stops) and the doctor (the command that diagnoses a run
+ * afterwards) give in the same words. */
 #ifndef LS_OBSERVE_ADVICE_H
 #define LS_OBSERVE_ADVICE_H
 

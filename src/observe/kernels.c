@@ -12,6 +12,7 @@ static bool is_compute(const ls_kernel_lane *lane) { return strcmp(lane->name, "
 
 /* ---- lanes ------------------------------------------------------------------------------------------------------- */
 
+/* Sums the lane's spans: time by kind, busy time (all but waits), and the gaps between spans. */
 static void measure_lane(ls_kernel_lane *lane) {
     double end = lane->count > 0 ? lane->kernel[0].begin_us : 0;
     for (size_t i = 0; i < lane->count; i++) {
@@ -25,7 +26,8 @@ static void measure_lane(ls_kernel_lane *lane) {
     }
 }
 
-/* Returns how long both queues worked at the same time; spans of one queue do not overlap. */
+/* Returns how many microseconds both queues were busy at the same time, waits excluded. Spans of one queue do not
+ * overlap. */
 static double common_us(const ls_kernel_lane *a, const ls_kernel_lane *b) {
     double us = 0;
     for (size_t i = 0, j = 0; i < a->count && j < b->count;) {
@@ -41,6 +43,7 @@ static double common_us(const ls_kernel_lane *a, const ls_kernel_lane *b) {
     return us;
 }
 
+/* qsort() order: by worker, its compute queue first, then by name. */
 static int compare_lanes(const void *a, const void *b) {
     const ls_kernel_lane *x = a, *y = b;
     if (x->worker != y->worker) return x->worker < y->worker ? -1 : 1;
@@ -48,7 +51,8 @@ static int compare_lanes(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
-/* Adds a lane for each queue of the trace, with its spans that began inside the worker's step. */
+/* Adds a lane for each queue that has spans which began inside its worker's step. Spans of a queue lie together in
+ * the trace. */
 static void cut_lanes(const ls_trace *trace, const ls_timeline *timeline, ls_kernels *out) {
     for (size_t at = 0, end; at < trace->kernels; at = end) {
         const ls_trace_kernel *first = &trace->kernel[at];
@@ -63,6 +67,8 @@ static void cut_lanes(const ls_trace *trace, const ls_timeline *timeline, ls_ker
     }
 }
 
+/* Sorts and measures the lanes, counts the workers, and sets `hidden_us`, the busy time that overlaps with the same
+ * worker's compute queue (0 if the worker has no such queue). */
 static void add_lanes(ls_kernels *out) {
     const ls_kernel_lane *compute = NULL;
     if (out->lanes > 0) qsort(out->lane, out->lanes, sizeof *out->lane, compare_lanes);
@@ -80,6 +86,7 @@ static void add_lanes(ls_kernels *out) {
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
+/* qsort() order that brings launches of the same kernel, operation and kind together. */
 static int compare_keys(const void *a, const void *b) {
     const ls_kernel_row *x = a, *y = b;
     int order = strcmp(x->name, y->name);
@@ -87,13 +94,15 @@ static int compare_keys(const void *a, const void *b) {
     return order ? order : (x->kind > y->kind) - (x->kind < y->kind);
 }
 
+/* qsort() order: most time first. */
 static int compare_us(const void *a, const void *b) {
     const ls_kernel_row *x = a, *y = b;
     if (x->us != y->us) return x->us > y->us ? -1 : 1;
     return compare_keys(a, b);
 }
 
-/* Merges the rows of the same kernel and sorts them by time; returns how many remain. */
+/* Merges the rows of the same kernel, operation and kind in place, and sorts them by time, longest first. Returns how
+ * many remain. */
 static size_t join_rows(ls_kernel_row *row, size_t count) {
     size_t last = 0;
     if (count == 0) return 0;
@@ -111,7 +120,8 @@ static size_t join_rows(ls_kernel_row *row, size_t count) {
     return last + 1;
 }
 
-/* Waits of communication queues are left out: such a queue simply has nothing to do. */
+/* Makes one row for each kernel, and the means per worker by kind. Leaves out the waits of communication queues,
+ * because such a queue simply has nothing to do. Call it after add_lanes(), which counts the workers. */
 static ls_status add_rows(ls_kernels *out) {
     size_t count = 0;
     for (size_t i = 0; i < out->lanes; i++) count += out->lane[i].count;

@@ -29,8 +29,8 @@ typedef struct decimal {
     bool negative, whole;
 } decimal;
 
-/* Parses digits. More than DIGITS_MAX of them overflow `digits`; the caller checks their count, which excludes leading
- * zeros. */
+/* Parses digits into *d and returns their end. More than DIGITS_MAX of them overflow `digits`; the caller checks
+ * their count, which excludes leading zeros. */
 static const char *take_digits(const char *p, const char *end, decimal *d) {
     if (d->digits == 0)
         while (p < end && *p == '0') p++;
@@ -41,7 +41,7 @@ static const char *take_digits(const char *p, const char *end, decimal *d) {
     return p;
 }
 
-/* Returns the end of the number, or NULL if it is not a JSON number. */
+/* Parses a JSON number into *d without rounding. Returns its end, or NULL if it is not a JSON number. */
 static const char *take_decimal(const char *p, const char *end, decimal *d) {
     *d = (decimal){.whole = true};
     if (p < end && *p == '-') d->negative = true, p++;
@@ -100,7 +100,8 @@ typedef struct scan {
     const char *p, *end; /* p is NULL after anything unexpected */
 } scan;
 
-/* Parses a string without escapes; sets *bytes to its length. */
+/* Parses a string of printable ASCII without escapes; sets *bytes to its length. Returns its text, without a NUL,
+ * inside the line; sets s->p to NULL on anything else. */
 static const char *take_text(scan *s, size_t *bytes) {
     const char *p = s->p;
     s->p = NULL;
@@ -116,11 +117,12 @@ static const char *take_text(scan *s, size_t *bytes) {
     return text;
 }
 
+/* Returns whether the text of `bytes` bytes, without a NUL, equals `word`. */
 static bool is_text(const char *text, size_t bytes, const char *word) {
     return strlen(word) == bytes && memcmp(text, word, bytes) == 0;
 }
 
-/* Parses a number, or one of the three strings for values that JSON cannot express. */
+/* Parses a number, or one of the strings "nan", "inf" and "-inf", which stand for values that JSON cannot express. */
 static double take_number(scan *s) {
     size_t bytes = 0;
     if (s->p < s->end && *s->p != '"') return ls_line_scan_number(&s->p, s->end);
@@ -132,6 +134,7 @@ static double take_number(scan *s) {
     return (double)NAN;
 }
 
+/* Parses an integer without fraction or exponent. Sets s->p to NULL if it is not one, or is outside low ... high. */
 static int64_t take_whole(scan *s, int64_t low, int64_t high) {
     decimal d;
     s->p = take_decimal(s->p, s->end, &d);
@@ -144,6 +147,7 @@ static int64_t take_whole(scan *s, int64_t low, int64_t high) {
     return n;
 }
 
+/* Skips `word`, or sets s->p to NULL if the line continues differently. */
 static void take_word(scan *s, const char *word) {
     size_t bytes = strlen(word);
     s->p = (size_t)(s->end - s->p) >= bytes && memcmp(s->p, word, bytes) == 0 ? s->p + bytes : NULL;
@@ -152,6 +156,7 @@ static void take_word(scan *s, const char *word) {
 const char *const ls_line_usage_names[LS_USAGE_KINDS] = {"busy_ms",  "wait_ms",   "net_ms",
                                                          "input_ms", "queued_ms", "cpu_ms"};
 
+/* The members of a step's line, in the order in which metrics are written. */
 typedef enum member {
     STEP,
     LOSS,
@@ -206,8 +211,8 @@ static const struct {
 #undef NAME
 };
 
-/* Returns the member whose name is next and skips the name. Members usually come in the order of the list, so `guess`,
- * the one after the previous member, is tried first. */
+/* Returns the member whose name is next and skips the name; MEMBERS if it is none of them. Members usually come in
+ * the order of the list, so `guess`, the one after the previous member, is tried first. */
 static member take_name(scan *s, member guess) {
     size_t left = (size_t)(s->end - s->p);
     for (int i = 0; i < MEMBERS; i++) {
@@ -220,7 +225,7 @@ static member take_name(scan *s, member guess) {
     return MEMBERS;
 }
 
-/* Parses a string of 32 hexadecimal digits. */
+/* Copies a string of 32 lower-case hexadecimal digits to `out`; sets s->p to NULL if the text is anything else. */
 static void take_state(scan *s, char out[33]) {
     const char *p = s->p;
     s->p = NULL;
@@ -235,7 +240,7 @@ static void take_state(scan *s, char out[33]) {
     if (!other) s->p = p + 34;
 }
 
-/* Parses a list of 1 to LS_WORKERS_MAX times. */
+/* Parses a list of 1 to LS_WORKERS_MAX times; sets s->p to NULL, and leaves *count, if it is anything else. */
 static void take_list(scan *s, float *ms, int *count) {
     int n = 0;
     if (*s->p++ != '[' || s->p >= s->end || *s->p == ']') goto unexpected;
@@ -251,6 +256,8 @@ unexpected:
     s->p = NULL;
 }
 
+/* Parses the value of member `m` into its field of *out or *usage. Sets s->p to NULL if the value has an unexpected
+ * form. */
 static void take_member(scan *s, member m, ls_run_log_step *out, ls_line_usage *usage) {
     size_t bytes;
     if (m >= TIMES && m < SCALE) {

@@ -9,7 +9,8 @@
 
 #include "observe/run_read.h"
 
-/* Times by worker that the line of a step lists ("busy_ms":[…]); `count` is 0 for a list that is absent. */
+/* The lists of times by worker in the line of a step ("busy_ms":[...]): `count` entries of each kind, 0 for an absent
+ * list. */
 typedef struct ls_line_usage {
     int count[LS_USAGE_KINDS];
     float ms[LS_USAGE_KINDS][LS_WORKERS_MAX];
@@ -17,14 +18,17 @@ typedef struct ls_line_usage {
 
 /* Returns the time as a float, or NaN if it is negative, 1e12 or more, or NaN. */
 static inline float ls_line_ms(double ms) { return ms >= 0 && ms < 1e12 ? (float)ms : (float)NAN; }
+/* The JSON keys of those lists, by kind: "busy_ms", "wait_ms", ... */
 extern const char *const ls_line_usage_names[LS_USAGE_KINDS];
 
-/* Fills *out and returns true if the line is the object of a step with only known members, each once; values are those
- * of a JSON parser to the bit. Returns false for any other line, which the JSON parser must read. */
+/* Parses the line of a training step into *out and *usage. Returns true if the line is a JSON object with only known
+ * members, each at most once, and with "step" and "loss"; values equal those of a JSON parser to the bit. Returns
+ * false for any other line, which the JSON parser must read; *out and *usage are then undefined. Does not verify the
+ * line's checksum. */
 bool ls_line_scan_step(const char *line, size_t bytes, ls_run_log_step *out, ls_line_usage *usage);
 
-/* Parses the JSON number at *at, correctly rounded, and moves *at behind it. Sets *at to NULL if there is none, it is
- * too large for a double, or it has more digits than are handled here (18 always are). Public for tests. */
+/* Parses the JSON number at *at, correctly rounded, and moves *at behind it. Sets *at to NULL if there is no number,
+ * it is too large for a double, or it has more digits than are handled here (up to 18 always are). Public for tests. */
 double ls_line_scan_number(const char **at, const char *end);
 
 #endif

@@ -14,7 +14,7 @@
 
 enum { LATE_STEPS = 20 };
 
-/* Returns "" if it is no link or cannot be read. */
+/* Returns the target of a symbolic link, or "" if it is no link or cannot be read. */
 static ls_path read_link(const char *name) {
     ls_path to;
     ssize_t bytes = readlink(name, to.text, sizeof to.text - 1);
@@ -22,7 +22,7 @@ static ls_path read_link(const char *name) {
     return to;
 }
 
-/* Returns 0 if unknown. */
+/* Returns the process id of the parent, or 0 if unknown. */
 static long parent_of(long pid) {
     char text[512];
     ls_path path = ls_path_format("/proc/%ld/stat", pid);
@@ -37,7 +37,8 @@ static long parent_of(long pid) {
     return parent;
 }
 
-/* Returns the topmost ancestor that runs the same program: workers are children of the command. */
+/* Returns the topmost ancestor of `pid` (or pid itself) that runs the same executable: workers are children of the
+ * command that the user started, and signals go to that one. */
 static long command_of(long pid) {
     ls_path own = ls_path_format("/proc/%ld/exe", pid), exe = read_link(own.text);
     for (long above = parent_of(pid); exe.text[0] && above > 1; above = parent_of(above)) {
@@ -49,7 +50,9 @@ static long command_of(long pid) {
     return pid;
 }
 
-/* Adds the run whose lock a process has open, unless it is listed or the lock is not held. */
+/* Adds the run to which the lock file at path `lock`, open in process `pid`, belongs. If the run is already listed,
+ * only updates is_stopped (true if all its processes are suspended). Skips a lock that no process holds and folders
+ * that are no runs. */
 static ls_status add_living_run(ls_living **list, size_t *count, long pid, const char *lock) {
     bool is_stopped = ls_process_state((int)pid) == 'T';
     ls_living run = {.pid = command_of(pid), .is_stopped = is_stopped, .steps = LS_RUN_NONE, .step_s = (double)NAN};
@@ -79,6 +82,8 @@ static ls_status add_living_run(ls_living **list, size_t *count, long pid, const
     return status;
 }
 
+/* Adds the runs of each file named "lock" that the process has open. Does nothing if the process may not be
+ * inspected. */
 static ls_status add_runs_of_process(long pid, ls_living **list, size_t *count) {
     ls_path folder = ls_path_format("/proc/%ld/fd", pid);
     ls_status status = LS_OK;
@@ -92,6 +97,7 @@ static ls_status add_runs_of_process(long pid, ls_living **list, size_t *count) 
     return status;
 }
 
+/* qsort() order: by the path of the folder. */
 static int compare_folders(const void *a, const void *b) {
     return strcmp(((const ls_living *)a)->folder.text, ((const ls_living *)b)->folder.text);
 }

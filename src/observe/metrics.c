@@ -32,6 +32,8 @@ struct ls_metrics {
 
 /* ---- a line ------------------------------------------------------------------------------------------------------ */
 
+/* Appends bytes to the line. If they do not fit, none are copied, and `used` is one more than the buffer from then
+ * on. */
 static void append_bytes(ls_metrics *m, const char *text, size_t bytes) {
     if (m->used + bytes <= sizeof m->line)
         memcpy(m->line + m->used, text, bytes);
@@ -42,8 +44,8 @@ static void append_bytes(ls_metrics *m, const char *text, size_t bytes) {
 
 static void put_text(ls_metrics *m, const char *text) { append_bytes(m, text, strlen(text)); }
 
-/* Returns the length of the UTF-8 character at `s`, a text with a NUL; 0 if it is invalid: a surrogate, overlong, or
- * beyond U+10FFFF. */
+/* Returns the length in bytes of the UTF-8 character at `s`, a text with a NUL; 0 if it is invalid: a wrong byte, a
+ * surrogate, overlong, or beyond U+10FFFF. */
 static size_t character_bytes(const unsigned char *s) {
     if (s[0] < 0x80) return 1;
     size_t bytes = s[0] >= 0xF0 ? 4 : s[0] >= 0xE0 ? 3 : 2;
@@ -57,6 +59,7 @@ static size_t character_bytes(const unsigned char *s) {
     return bytes;
 }
 
+/* Appends the text as a JSON string: escapes control characters, and replaces each wrong byte of UTF-8 with U+FFFD. */
 static void put_quoted(ls_metrics *m, const char *text) {
     put_text(m, "\"");
     for (const unsigned char *s = (const unsigned char *)text; *s;) {
@@ -77,7 +80,8 @@ static void put_quoted(ls_metrics *m, const char *text) {
     put_text(m, "\"");
 }
 
-/* Writes a comma, if needed, and the key; `behind` begins with the closing quote. Returns false if m is NULL. */
+/* Appends a comma, if needed, a quote, the key, and `behind`, which begins with the closing quote. Returns false,
+ * without doing anything, if m is NULL, so that callers need no other check. */
 static bool put_key(ls_metrics *m, const char *key, const char *behind) {
     if (!m) return false;
     put_text(m, m->used == 1 ? "\"" : ",\"");
@@ -86,6 +90,7 @@ static bool put_key(ls_metrics *m, const char *key, const char *behind) {
     return true;
 }
 
+/* Appends formatted text of less than NUMBER_MAX bytes; longer text is cut. */
 __attribute__((format(printf, 2, 3))) static void put_printed(ls_metrics *m, const char *format, ...) {
     char text[NUMBER_MAX];
     va_list list;
@@ -95,7 +100,7 @@ __attribute__((format(printf, 2, 3))) static void put_printed(ls_metrics *m, con
     put_text(m, text);
 }
 
-/* Prints the fewest digits, 9 or more, that read back to the same bits. */
+/* Appends the fewest digits, 9 or more, that read back to the same bits; "nan", "inf" or "-inf" as JSON strings. */
 static void put_number(ls_metrics *m, double value) {
     char text[NUMBER_MAX];
     if (!isfinite(value)) {
@@ -169,10 +174,13 @@ void ls_metrics_add_flags(ls_metrics *m, const char *key, const bool *flags, int
 static const char checksum_key[] = ",\"checksum\":\"";
 enum { KEY_BYTES = sizeof checksum_key - 1, DIGITS = 16, CHECKSUM_BYTES = KEY_BYTES + DIGITS + 2 };
 
+/* Writes the checksum of a line's first bytes, 64 bits of XXH3, as 16 hexadecimal digits and a NUL. */
 static void checksum_text(const char *line, size_t bytes, char text[DIGITS + 1]) {
     (void)snprintf(text, DIGITS + 1, "%016" PRIx64, ls_hash_bytes(line, bytes).lo);
 }
 
+/* Ends the line: its checksum as the last member (none if the object is empty or did not fit), the brace and the
+ * newline. */
 static void put_end(ls_metrics *m) {
     char text[DIGITS + 1];
     if (m->used > 1 && m->used <= sizeof m->line) {
@@ -227,6 +235,7 @@ void ls_metrics_set_file_max(ls_metrics *m, int64_t bytes) {
     if (m) m->file_max = bytes;
 }
 
+/* Thins all files set aside but the latest m->keep. A failure is only logged, because training must not stop for it. */
 static void thin_files(const ls_metrics *m) {
     ls_metrics_file *files = NULL;
     int count = 0;
@@ -254,8 +263,8 @@ ls_status ls_metrics_close(ls_metrics *m) {
 
 int ls_metrics_share(ls_metrics *m) { return m ? fcntl(m->fd, F_DUPFD_CLOEXEC, 0) : -1; }
 
-/* Writes the line; if that fails halfway, truncates the file to where it began. If even that fails, the next cut
- * repairs the file. */
+/* Writes the line; if that fails halfway, truncates the file to where the line began. If even that fails, the next
+ * ls_metrics_cut() repairs the file. */
 static ls_status write_line(ls_metrics *m) {
     size_t done = 0;
     while (done < m->used) {
@@ -275,8 +284,9 @@ static ls_status write_line(ls_metrics *m) {
     return status;
 }
 
-/* Rotates: syncs the file to disk, sets it aside and begins a new one. If it cannot be renamed, the file grows on to
- * twice the size. */
+/* Rotates: syncs the file to disk, sets it aside under the name of its last step, and begins a new one with a line
+ * that names it. If that fails or the name is taken, the file stays in use, and the next attempt comes at twice the
+ * size. */
 static ls_status begin_file(ls_metrics *m) {
     ls_path aside;
     ls_metrics_about about;

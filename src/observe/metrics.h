@@ -1,4 +1,5 @@
-/* metrics.h: writes the metrics of a run as JSON lines, one object per line, to an append-only file.
+/* metrics.h: writes the metrics of a run as JSON lines, one object per line, to an append-only file of the run
+ * folder. The trainer's rank 0 writes it; series.h reads it.
  *
  *     {"step":10,"loss":4.1234,"loss_hex":"0x1.07e5c91d14e3cp+2","lr":0.0006,"norm":"nan","checksum":"…"}
  *
@@ -9,8 +10,8 @@
  * 5. The last member of a line, "checksum", covers all bytes before it, so a line with a flipped bit is recognised even
  *    if it is valid JSON. Older versions wrote no checksum.
  *
- * Rotation: when a file has reached LS_METRICS_FILE_MAX at the end of a line, it is renamed ("set aside") to
- * metrics-LASTSTEP.jsonl (twelve digits), and a new file begins with a line that names it:
+ * Rotation (ls_metrics_end() does it): when a file has reached LS_METRICS_FILE_MAX at the end of a line, it is renamed
+ * ("set aside") to metrics-LASTSTEP.jsonl (twelve digits), and a new file begins with a line that names it:
  * {"step":N,"continues":"…","saved_step":M}. So `cat metrics*.jsonl` is the whole series, the names are its index, and
  * a run that resumes reads only one file.
  *
@@ -39,23 +40,30 @@ void ls_metrics_set_file_max(ls_metrics *metrics, int64_t bytes);
 /* Thins (ls_metrics_thin()) all files that were set aside except the latest `keep`, now and after each rotation; 0
  * thins none. A failure is logged as a warning, and the file stays whole. */
 void ls_metrics_set_keep(ls_metrics *metrics, int64_t keep);
-/* Drops a line that was begun but not ended, and frees `metrics` even if closing fails. */
+/* Closes the file and frees `metrics`, even if closing fails. A line that was begun but not ended is lost. */
 ls_status ls_metrics_close(ls_metrics *metrics);
 
-/* Write a line: begin, members, end. Keys are plain words, not escaped. Only ls_metrics_end() writes and reports
- * errors: it refuses a line of more than LS_METRICS_LINE_MAX bytes, and rotates the file. */
+/* Begins a line; members and ls_metrics_end() follow. Keys are plain words, not escaped. Only ls_metrics_end() writes
+ * and reports errors. */
 void ls_metrics_begin(ls_metrics *metrics);
+/* Adds a whole number. One with the key "step" also sets the step that names the next file set aside. */
 void ls_metrics_add_i64(ls_metrics *metrics, const char *key, int64_t value);
+/* Adds a number with the digits that read back to the same bits; NaN and infinities as texts. */
 void ls_metrics_add_f64(ls_metrics *metrics, const char *key, double value);
 /* Adds two members: the number, and under "<key>_hex" its hex float as text. */
 void ls_metrics_add_hex(ls_metrics *metrics, const char *key, double value);
+/* Adds true or false. */
 void ls_metrics_add_bool(ls_metrics *metrics, const char *key, bool value);
+/* Adds a text, escaped, with U+FFFD for bytes that are not UTF-8. */
 void ls_metrics_add_text(ls_metrics *metrics, const char *key, const char *text);
+/* Adds a list of whole numbers. */
 void ls_metrics_add_i64_list(ls_metrics *metrics, const char *key, const int *values, int count);
 /* Adds a list of times in milliseconds, rounded to the microsecond. */
 void ls_metrics_add_ms_list(ls_metrics *metrics, const char *key, const double *ms, int count);
 /* Adds a list of the indices of the flags that are set. */
 void ls_metrics_add_flags(ls_metrics *metrics, const char *key, const bool *flags, int count);
+/* Ends the line and writes it. Refuses a line of more than LS_METRICS_LINE_MAX bytes (LS_ERR_INPUT), and rotates the
+ * file if it has become too large. */
 ls_status ls_metrics_end(ls_metrics *metrics);
 
 /* Returns whether a line, given without its newline, matches its checksum; true also for a line without one. */

@@ -36,9 +36,12 @@ typedef struct line {
     off_t at;   /* where it begins */
 } line;
 
+/* KEPT: step <= last_step. LATER: a later step. EVENT: an event of step last_step + 1. LOOSE: an object without a
+ * step. */
 typedef enum line_kind { LINE_KEPT, LINE_LATER, LINE_EVENT, LINE_LOOSE, LINE_DAMAGED } line_kind;
 
-/* Notes the checkpoint that a line records: its own step is that of the line unless "saved_step" says otherwise. */
+/* Sets about->saved_step if the line records a checkpoint, or if it begins a file and names the last one of the file
+ * before. The checkpoint's step is that of the line unless "saved_step" says otherwise. */
 static void note_saved(const json_t *object, int64_t step, ls_metrics_about *about) {
     const json_t *saved_step = json_object_get(object, "saved_step");
     if (json_is_true(json_object_get(object, "saved")))
@@ -47,8 +50,8 @@ static void note_saved(const json_t *object, int64_t step, ls_metrics_about *abo
         about->saved_step = (int64_t)json_integer_value(saved_step);
 }
 
-/* Returns the kind: LOOSE is an object without a step, which belongs to the line before it; EVENT an event of step
- * last_step + 1. Updates *about unless it is NULL. */
+/* Returns the kind of a line (see line_kind), compared with `last_step`. Updates *about, its highest step and last
+ * checkpoint, unless it is NULL. */
 static line_kind judge_line(const line *l, int64_t last_step, ls_metrics_about *about) {
     json_error_t error;
     if (!ls_metrics_line_is_intact(l->text, l->bytes)) return LINE_DAMAGED;
@@ -93,7 +96,8 @@ typedef struct cutter {
     ls_metrics_cut_report report;
 } cutter;
 
-/* Leaves c->file NULL if there is no file. Follows no links, because the folder may belong to another user. */
+/* Opens the metrics as c->file and allocates the line buffer. Leaves c->file NULL, and returns LS_OK, if there is no
+ * file. Follows no links, because the folder may belong to another user, and refuses what is not a regular file. */
 static ls_status open_file(cutter *c, int mode) {
     struct stat about;
     int fd = open(c->path, mode | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -109,6 +113,7 @@ static ls_status open_file(cutter *c, int mode) {
     return c->file && c->line.text ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory to read %s", c->path);
 }
 
+/* Closes all files, removes the new file if it was not renamed, and frees the line buffer. */
 static void close_files(cutter *c) {
     FILE *const files[] = {c->file, c->sound, c->aside};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
@@ -119,10 +124,11 @@ static void close_files(cutter *c) {
 
 /* ---- where the history ends -------------------------------------------------------------------------------------- */
 
-/* A line without a step shares the fate of the line before it. */
+/* Returns the kind of the line before for a line without a step (LOOSE), which is kept or dropped with it. */
 static line_kind settle_line_kind(line_kind kind, line_kind before) { return kind == LINE_LOOSE ? before : kind; }
 
-/* Reads all lines: finds the end of the history and counts damage for the report. `about` may be NULL. */
+/* Reads all lines: sets the end of the history (the offset where the file is to be cut) and counts lines for the
+ * report. `about` may be NULL. */
 static ls_status find_history_end(cutter *c, ls_metrics_about *about) {
     int64_t later = 0, damaged = 0, events = 0;
     line_kind last = LINE_KEPT;
@@ -157,6 +163,7 @@ ls_status ls_metrics_look(const char *path, ls_metrics_about *out) {
 
 /* ---- setting aside ----------------------------------------------------------------------------------------------- */
 
+/* Creates the file for damaged lines, PATH.damaged-N with the first free N, as c->aside. */
 static ls_status open_aside(cutter *c) {
     int fd = -1;
     for (int n = 1; fd < 0 && n < ASIDE_MAX; n++) {
@@ -169,6 +176,7 @@ static ls_status open_aside(cutter *c) {
                     : ls_fail_errno(LS_ERR_FAILED, "cannot move damaged lines of %.*s to another file", SHOWN, c->path);
 }
 
+/* Creates the temporary file for the lines that stay, as c->sound; none if the file only needs to be shortened. */
 static ls_status open_sound(cutter *c) {
     if (!c->is_spoiled) return LS_OK;
     if (snprintf(c->sound_path, sizeof c->sound_path, "%s.tmp-%ld", c->path, (long)getpid()) >= PATH_MAX)
@@ -178,17 +186,20 @@ static ls_status open_sound(cutter *c) {
     return c->sound ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot write %.*s again", SHOWN, c->path);
 }
 
+/* Copies a line to `out`. Errors show in force_to_disk(). */
 static void put_line(const line *l, bool with_newline, FILE *out) {
     (void)fwrite(l->text, 1, l->bytes, out);
     if (with_newline) (void)fputc('\n', out);
 }
 
+/* Flushes and syncs the file, if it is open; fails also if an earlier write to it failed. */
 static ls_status force_to_disk(const cutter *c, FILE *file) {
     if (!file || (fflush(file) == 0 && !ferror(file) && (fsync(fileno(file)) == 0 || errno == EINVAL))) return LS_OK;
     return ls_fail_errno(LS_ERR_FAILED, "cannot move damaged lines of %.*s to another file", SHOWN, c->path);
 }
 
-/* Reads the file again and copies each line to c->aside or c->sound. */
+/* Reads the file again, copies damaged lines to c->aside and lines that stay to c->sound (if open), and syncs both to
+ * disk. */
 static ls_status sort_lines(cutter *c) {
     line_kind last = LINE_KEPT;
     rewind(c->file);
@@ -209,6 +220,8 @@ static ls_status sort_lines(cutter *c) {
     return force_to_disk(c, c->sound);
 }
 
+/* Saves the damaged lines in a file of their own and, if lines within the history are out of place, writes the lines
+ * that stay to a temporary file, which replace() puts in place. On failure removes the file of damaged lines. */
 static ls_status rewrite_without_damage(cutter *c) {
     if (c->report.damaged > 0) LS_TRY(open_aside(c));
     ls_status status = open_sound(c);
@@ -219,6 +232,7 @@ static ls_status rewrite_without_damage(cutter *c) {
 
 /* ---- cutting ----------------------------------------------------------------------------------------------------- */
 
+/* Truncates the file at the end of the history, and adds the newline that its last line may lack. */
 static ls_status shorten(const cutter *c) {
     int fd = fileno(c->file);
     if (ftruncate(fd, c->end) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot shorten %s", c->path);
@@ -227,6 +241,7 @@ static ls_status shorten(const cutter *c) {
     return ls_fail_errno(LS_ERR_FAILED, "cannot end the last line of %s", c->path);
 }
 
+/* Renames the temporary file to the name of the metrics. */
 static ls_status replace(cutter *c) {
     if (rename(c->sound_path, c->path) != 0)
         return ls_fail_errno(LS_ERR_FAILED, "cannot put the new %.*s in place", SHOWN, c->path);

@@ -13,14 +13,14 @@
 
 enum { DIGITS = 12 };
 
-/* Returns where the name begins in ".../metrics.jsonl", and its length without ".jsonl". */
+/* Returns the file's name within `path`; sets *length to its length without ".jsonl". */
 static const char *stem_of(const char *path, int *length) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
     *length = dot ? (int)(dot - name) : (int)strlen(name);
     return name;
 }
 
-/* Returns the step in "metrics-000000001234.jsonl", or −1 for any other name. */
+/* Returns the step in "metrics-000000001234.jsonl" for the stem "metrics", or -1 for any other name. */
 static int64_t step_of(const char *stem, int length, const char *name) {
     if (strncmp(name, stem, (size_t)length) != 0 || name[length] != '-') return -1;
     const char *digits = name + length + 1;
@@ -28,6 +28,7 @@ static int64_t step_of(const char *stem, int length, const char *name) {
     return strtoll(digits, NULL, 10);
 }
 
+/* qsort() order: ascending steps. */
 static int compare_steps(const void *a, const void *b) {
     int64_t x = ((const ls_metrics_file *)a)->last_step, y = ((const ls_metrics_file *)b)->last_step;
     return x == y ? 0 : x < y ? -1 : 1;

@@ -27,7 +27,7 @@ static int64_t read_step(const char *line, const char **rest) {
 
 static bool begins_with(const char *text, const char *word) { return strncmp(text, word, strlen(word)) == 0; }
 
-/* Returns the step of a line of a kind that is thinned; −1 for other lines. */
+/* Returns the step of a line of a kind that is thinned (training steps, numerics, noise); -1 for other lines. */
 static int64_t step_of_series(const char *line) {
     const char *rest;
     int64_t step = read_step(line, &rest);
@@ -37,16 +37,19 @@ static int64_t step_of_series(const char *line) {
     return is_one ? step : -1;
 }
 
+/* Returns whether the file's first line says that it was thinned before. */
 static bool is_thinned(const char *text) {
     const char *rest;
     return read_step(text, &rest) >= 0 && begins_with(rest, ",\"thinned\":");
 }
 
+/* Returns where the next line begins: behind the newline, or `end` for a last line without one. */
 static const char *end_of_line(const char *line, const char *end) {
     const char *newline = memchr(line, '\n', (size_t)(end - line));
     return newline ? newline + 1 : end;
 }
 
+/* Returns the highest step of lines that are thinned, -1 if there are none; that step stays. */
 static int64_t find_last_step(const char *text, const char *end) {
     int64_t last = -1;
     for (const char *line = text; line < end; line = end_of_line(line, end)) {
@@ -56,7 +59,7 @@ static int64_t find_last_step(const char *text, const char *end) {
     return last;
 }
 
-/* Moves the lines that stay to the front; returns their size in bytes. */
+/* Moves the lines that stay to the front of the buffer; returns their size in bytes. */
 static size_t move_lines(char *text, size_t bytes) {
     const char *end = text + bytes;
     int64_t last = find_last_step(text, end);

@@ -15,7 +15,7 @@ enum { SCALE_MAX = 1024 };
 
 /* ---- members ----------------------------------------------------------------------------------------------------- */
 
-/* Returns a number, or one written as text: "nan", "-inf", "0x1.8p+1"; NaN for anything else. */
+/* Returns a number, or one written as text ("nan", "-inf", "0x1.8p+1"); NaN if it is absent or anything else. */
 static double number_member(const json_t *object, const char *key) {
     const json_t *value = json_object_get(object, key);
     if (json_is_number(value)) return json_number_value(value);
@@ -34,18 +34,22 @@ static int64_t whole_member(const json_t *object, const char *key, int64_t low, 
     return n >= low && n <= high ? n : none;
 }
 
+/* Returns the rank of a worker, or LS_RUN_NONE. */
 static int worker_member(const json_t *object, const char *key) {
     return (int)whole_member(object, key, 0, LS_WORKERS_MAX - 1, LS_RUN_NONE);
 }
 
+/* Returns the exponent of a loss scale, or INT_MIN if there is none. */
 static int scale_member(const json_t *object, const char *key) {
     return (int)whole_member(object, key, -SCALE_MAX, SCALE_MAX, INT_MIN);
 }
 
+/* Returns a count, index or time of at least 0, or LS_RUN_NONE. */
 static int64_t place_member(const json_t *object, const char *key) {
     return whole_member(object, key, 0, INT64_MAX, LS_RUN_NONE);
 }
 
+/* Copies a text, cut to `capacity` bytes with its NUL and without control characters; "" if it is absent. */
 static void text_member(const json_t *object, const char *key, char *out, size_t capacity) {
     const char *from = json_string_value(json_object_get(object, key));
     ls_run_log_copy_text(out, capacity, from ? from : "");
@@ -72,13 +76,14 @@ void ls_run_log_copy_text(char *out, size_t capacity, const char *from) {
 
 /* ---- kinds ------------------------------------------------------------------------------------------------------- */
 
+/* Returns a number as a float: +infinity if it is too large for one, NaN if it is absent. */
 static float float_member(const json_t *line, const char *key) {
     double x = number_member(line, key);
     return x > (double)HUGE_VALF ? HUGE_VALF : (float)x;
 }
 
-/* Finds the number of a block by its name, or adds it; LS_RUN_NONE beyond LS_RUN_BLOCKS_MAX. Blocks come in the same
- * order every time, so the one after the last is tried first. */
+/* Sets *out to the index of the block in run->blocks, which it is added to if new; LS_RUN_NONE beyond
+ * LS_RUN_BLOCKS_MAX. Blocks come in the same order every time, so the one after the last is tried first. */
 static ls_status find_block(ls_run_log *run, const char *name, int *out) {
     int n = run->block_count,
         guess = n > 0 && run->numerics_count > 0 ? (run->numerics[run->numerics_count - 1].block + 1) % n : 0;
@@ -94,6 +99,7 @@ static ls_status find_block(ls_run_log *run, const char *name, int *out) {
     return LS_OK;
 }
 
+/* Adds the --numerics record of one block; beyond LS_RUN_BLOCKS_MAX blocks the line is only counted as unknown. */
 static ls_status add_numerics(ls_run_log *run, int64_t step, const json_t *line) {
     char name[LS_RUN_NAME_MAX];
     int block;
@@ -127,6 +133,8 @@ static const char *const event_names[LS_EVENT_KINDS] = {
 
 const char *ls_run_log_event_name(ls_run_log_event_kind kind) { return event_names[kind]; }
 
+/* Reads the list of suspected workers, at most LS_RUN_SUSPECTS_MAX. The first one becomes event->worker if that is
+ * not set. */
 static void read_suspects(const json_t *line, ls_run_log_event *event) {
     const json_t *list = json_object_get(line, "workers");
     for (size_t i = 0; i < json_array_size(list) && event->suspect_count < LS_RUN_SUSPECTS_MAX; i++) {
@@ -137,6 +145,8 @@ static void read_suspects(const json_t *line, ls_run_log_event *event) {
     if (event->worker == LS_RUN_NONE && event->suspect_count > 0) event->worker = event->suspects[0];
 }
 
+/* Fills the event from its line. Members are named differently by kind: `what` and `worker` come from those of
+ * event->kind. */
 static void read_event(const json_t *line, ls_run_log_event *event) {
     static const char *const what_of[LS_EVENT_KINDS] = {[LS_EVENT_NON_FINITE] = "phase",
                                                         [LS_EVENT_OUTLIER] = "action",
@@ -177,6 +187,7 @@ static void read_event(const json_t *line, ls_run_log_event *event) {
     read_suspects(line, event);
 }
 
+/* Adds the record of a process that begins (or continues) the run, and makes it the run's last one. */
 static ls_status add_start(ls_run_log *run, int64_t step, const json_t *line) {
     ls_run_log_start *s = &run->start;
     *s = (ls_run_log_start){.step = step,
@@ -197,6 +208,7 @@ static ls_status add_start(ls_run_log *run, int64_t step, const json_t *line) {
     return LS_OK;
 }
 
+/* Adds a text that the model generated; newlines stay, other control characters become '?'. */
 static ls_status add_sample(ls_run_log *run, int64_t step, const json_t *line) {
     const char *from = json_string_value(json_object_get(line, "sample"));
     size_t room = strlen(from) + 1;
@@ -213,13 +225,15 @@ static ls_status add_sample(ls_run_log *run, int64_t step, const json_t *line) {
     return LS_OK;
 }
 
-/* Reads the reason of a stop. One that fills the buffer was cut off, so its last, incomplete clause is dropped. */
+/* Reads the reason of a stop. A reason that fills the buffer was cut off, so its last, incomplete clause is dropped. */
 static void read_stop(const json_t *line, char out[LS_RUN_TEXT_MAX]) {
     text_member(line, "stopped", out, LS_RUN_TEXT_MAX);
     char *last = strlen(out) == LS_RUN_TEXT_MAX - 1 ? strrchr(out, ';') : NULL;
     if (last) *last = '\0';
 }
 
+/* Adds an event; the reason of a stop also becomes run->stop. Events beyond LS_RUN_EVENTS_MAX of a kind are only
+ * counted, and lines with an unknown kind count as unknown. */
 static ls_status add_event(ls_run_log *run, int64_t step, const json_t *line) {
     const char *name = json_string_value(json_object_get(line, "event"));
     int kind = 0;
@@ -246,6 +260,8 @@ static ls_status add_event(ls_run_log *run, int64_t step, const json_t *line) {
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
+/* Reads a list of times in ms by worker, and returns its length: 0 if it is absent or too long. A time that is no
+ * number is 0. */
 static int read_list(const json_t *line, const char *key, float out[LS_WORKERS_MAX]) {
     const json_t *list = json_object_get(line, key);
     size_t count = json_array_size(list);
@@ -356,6 +372,8 @@ void ls_run_log_step_init(ls_run_log_step *step) {
                               .scale = INT_MIN};
 }
 
+/* Adds a step and its times by worker, after dropping the records of this and later steps that an earlier process
+ * left. */
 static ls_status put_step(ls_run_log *run, const ls_run_log_step *step, ls_line_usage *usage) {
     cut_back(run, step->step);
     run->stopped = false;
@@ -364,6 +382,7 @@ static ls_status put_step(ls_run_log *run, const ls_run_log_step *step, ls_line_
     return put_usage(run, step, usage);
 }
 
+/* Parses a step's line that the fast parser (line_scan.h) left, and adds it. */
 static ls_status add_step(ls_run_log *run, int64_t number_done, const json_t *line) {
     ls_run_log_step step = {
         .step = number_done,
@@ -389,6 +408,7 @@ static ls_status add_step(ls_run_log *run, int64_t number_done, const json_t *li
     return put_step(run, &step, &usage);
 }
 
+/* Adds an evaluation on the validation data. */
 static ls_status add_validation(ls_run_log *run, int64_t step, const json_t *line) {
     LS_TRY(ls_run_log_grow(&run->validations, run->validation_count, sizeof *run->validations));
     run->validations[run->validation_count++] = (ls_run_log_validation){.step = step,
@@ -399,7 +419,7 @@ static ls_status add_validation(ls_run_log *run, int64_t step, const json_t *lin
     return LS_OK;
 }
 
-/* Adds a checkpoint and for how long training waited; one that failed is ignored. */
+/* Adds a checkpoint and for how long training waited for it; a checkpoint that failed is ignored. */
 static ls_status add_save(ls_run_log *run, int64_t step, const json_t *line) {
     if (json_is_false(json_object_get(line, "saved"))) return LS_OK;
     LS_TRY(ls_run_log_grow(&run->saves, run->save_count, sizeof *run->saves));
@@ -408,6 +428,7 @@ static ls_status add_save(ls_run_log *run, int64_t step, const json_t *line) {
     return LS_OK;
 }
 
+/* Adds an estimate of the gradient noise scale, and makes it the run's newest. */
 static ls_status add_noise(ls_run_log *run, int64_t step, const json_t *line) {
     run->noise = (ls_run_log_noise){step, number_member(line, "scale_tokens"), number_member(line, "scale_sequences")};
     LS_TRY(ls_run_log_grow(&run->noises, run->noise_count, sizeof *run->noises));
@@ -415,6 +436,7 @@ static ls_status add_noise(ls_run_log *run, int64_t step, const json_t *line) {
     return LS_OK;
 }
 
+/* Adds a parsed line to the list of its kind. Lines after run->limit_step are ignored; unknown kinds are counted. */
 static ls_status add_object(ls_run_log *run, const json_t *line) {
     int64_t step = whole_member(line, "step", 0, STEP_MAX, LS_RUN_NONE);
     if (step == LS_RUN_NONE) {
@@ -460,7 +482,6 @@ ls_status ls_run_log_add_line(ls_run_log *run, const char *line, size_t bytes) {
     return status;
 }
 
-/* A last line without its newline is complete if it is JSON, else torn. */
 ls_status ls_run_log_add_metrics(ls_run_log *run, const char *text, size_t bytes) {
     for (const char *end = text + bytes; text < end;) {
         const char *newline = memchr(text, '\n', (size_t)(end - text));

@@ -63,14 +63,17 @@ ls_status ls_run_log_add_usage(ls_run_log *run, long long step, int workers, con
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
+/* Adds the text of a file to the log: ls_run_log_add_options() and the like. */
 typedef ls_status add_text_fn(ls_run_log *run, const char *text, size_t bytes);
 
+/* Writes "folder/name" to `path`; fails if that is too long. */
 static ls_status join_run_path(char path[PATH_MAX], const char *folder, const char *name) {
     if (snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "path %.*s… is too long", SHOWN, folder);
 }
 
-/* Reads a small file beside the metrics and passes it to `add`. One that is absent or unreadable is ignored. */
+/* Reads a small file beside the metrics and passes it to `add`. A file that is absent, unreadable or too large is
+ * ignored. */
 static ls_status read_text(ls_run_log *run, const char *folder, const char *name, add_text_fn *add) {
     char path[PATH_MAX], *text;
     size_t bytes;
@@ -85,7 +88,8 @@ static ls_status read_text(ls_run_log *run, const char *folder, const char *name
     return status;
 }
 
-/* Only if the metrics have no times of the workers. A bad trace is not a failure: run->trace_problem has the reason. */
+/* Adds the times of workers from trace.json, but only if the metrics have none. A bad trace is not a failure:
+ * run->trace_problem has the reason. */
 static ls_status read_trace(ls_run_log *run, const char *folder) {
     char path[PATH_MAX];
     struct stat about;
@@ -102,6 +106,7 @@ static ls_status read_trace(ls_run_log *run, const char *folder) {
     return LS_OK;
 }
 
+/* Fails, with a message for the user, unless `path` is a folder with identity.json, metrics.jsonl or checkpoints. */
 static ls_status check_folder(const char *path) {
     static const char *const marks[] = {"identity.json", "metrics.jsonl", "checkpoints"};
     char name[PATH_MAX];
@@ -119,8 +124,8 @@ static ls_status check_folder(const char *path) {
                    SHOWN, path);
 }
 
-/* A process that works in the folder holds its lock (run/folder/run_lock.h). Asking for a share of it, for a moment,
- * is refused while it does. */
+/* A process that works in the folder holds its lock (run/folder/run_lock.h). A non-blocking attempt to get a shared
+ * lock, which is released at once, fails meanwhile. */
 bool ls_run_folder_is_open(const char *folder) {
     char path[PATH_MAX];
     if (join_run_path(path, folder, "lock") != LS_OK) return false;
@@ -130,6 +135,7 @@ bool ls_run_folder_is_open(const char *folder) {
     return held;
 }
 
+/* Lists the checkpoints in the run folder, complete or not; the caller frees *entries. */
 static ls_status list_checkpoints(const char *path, ls_store_entry **entries, int *count) {
     ls_store *store;
     LS_TRY(ls_store_open(path, LS_STORE_READ, &store));
@@ -162,6 +168,7 @@ long long ls_run_log_checkpoint_before(const ls_run_log *run, long long step) {
     return LS_RUN_NONE;
 }
 
+/* Adds config.json or, if that is damaged, its copy; nothing if neither can be used. */
 static ls_status read_config(ls_run_log *run, const char *folder) {
     char path[PATH_MAX];
     switch (ls_saved_config_find(folder, path)) {
@@ -216,7 +223,8 @@ double ls_run_log_option_number(const ls_run_log *run, const char *name) {
     return *end || !isfinite(x) ? (double)NAN : x;
 }
 
-/* Formats a value as text; returns false if it is none. In the identity it may be a number or {"f64": "0x1p+0"}. */
+/* Formats a JSON value as text; returns false if it is a list, null or such. A number of the identity may be {"f64":
+ * "0x1p+0"}. */
 static bool value_text(const json_t *value, char out[LS_RUN_TEXT_MAX]) {
     if (json_is_object(value)) value = json_object_get(value, "f64");
     if (json_is_string(value))
@@ -232,6 +240,7 @@ static bool value_text(const json_t *value, char out[LS_RUN_TEXT_MAX]) {
     return true;
 }
 
+/* Adds each member as an option, up to OPTIONS_MAX; an option that the run already has keeps its value. */
 static ls_status add_members(ls_run_log *run, json_t *object) {
     const char *key;
     json_t *value;
@@ -247,6 +256,7 @@ static ls_status add_members(ls_run_log *run, json_t *object) {
     return LS_OK;
 }
 
+/* Parses JSON; *out is NULL if the text is malformed, which is no failure. Fails only with LS_ERR_RESOURCE. */
 static ls_status load_run_json(const char *text, size_t bytes, json_t **out) {
     json_error_t error;
     *out = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
@@ -270,14 +280,14 @@ out:
 
 /* ---- layout ------------------------------------------------------------------------------------------------------ */
 
-/* Returns the number from 1 to LS_WORKERS_MAX, or else 0. */
+/* Returns the whole number from 1 to LS_WORKERS_MAX, or 0 for any other value. */
 static int64_t count_of(const json_t *json, const char *key) {
     const json_t *value = json_object_get(json, key);
     int64_t n = json_is_integer(value) ? (int64_t)json_integer_value(value) : 0;
     return n >= 1 && n <= LS_WORKERS_MAX ? n : 0;
 }
 
-/* Parses "3,2,2": one share per replica. If it is malformed, all are 0. */
+/* Parses "3,2,2", one share (number of gradient groups) per replica, into run->share. If it is malformed, all are 0. */
 static void read_shares(ls_run_log *run, const char *text) {
     char *end = NULL;
     for (int d = 0; d < run->dp; d++) {
@@ -310,6 +320,7 @@ ls_status ls_run_log_add_layout(ls_run_log *run, const char *text, size_t bytes)
 
 /* ---- device ------------------------------------------------------------------------------------------------------ */
 
+/* Copies a text member, cut and without control characters; "" if it is absent. */
 static void copy_member(const json_t *json, const char *key, char out[LS_RUN_NAME_MAX]) {
     const char *text = json_string_value(json_object_get(json, key));
     ls_run_log_copy_text(out, LS_RUN_NAME_MAX, text ? text : "");
@@ -335,7 +346,7 @@ ls_status ls_run_log_add_device(ls_run_log *run, const char *text, size_t bytes)
 
 enum { SAMPLES_MAX = 16 };
 
-/* Returns how long a worker waits for reductions after the last action of any worker. */
+/* Returns how long, in microseconds, a worker waits for gradient reductions after the last action of any worker. */
 static double exposed_finish_us(const ls_timeline *line, const ls_timeline_worker *w) {
     double sum = 0;
     for (size_t i = 0; i < w->count; i++) {
@@ -346,7 +357,8 @@ static double exposed_finish_us(const ls_timeline *line, const ls_timeline_worke
     return sum;
 }
 
-/* Adds busy time (inside actions, without waits) and waiting time (the rest of Work, and waits for reductions). */
+/* Adds busy time (inside actions, without waits) and waiting time (the rest of the work phase, and waits for
+ * reductions) of each worker, and to run->device the idle time of each worker's first GPU queue. */
 static ls_status add_traced_step(ls_run_log *run, const ls_timeline *line) {
     float busy[LS_WORKERS_MAX], wait[LS_WORKERS_MAX];
     double work_us = line->work_end_us - line->work_begin_us;

@@ -53,6 +53,7 @@ struct ls_series {
 
 /* ---- one file ---------------------------------------------------------------------------------------------------- */
 
+/* Counts a line that is too long to be read as damaged. */
 static ls_status add_too_long(ls_run_log *log) {
     log->lines++;
     log->damaged_lines++;
@@ -76,12 +77,14 @@ static ls_status add_lines(ls_series *s, source *from, size_t bytes, size_t *res
     return LS_OK;
 }
 
+/* Remembers the bytes before from->offset, to notice later that the file was cut back. */
 static void keep_tail(source *from, int fd) {
     size_t bytes = from->offset < TAIL_MAX ? (size_t)from->offset : TAIL_MAX;
     from->tail_bytes = ls_fd_read(fd, from->tail, bytes, from->offset - (off_t)bytes);
 }
 
-/* Reads the file from where it was read up to. `is_last`: no process will complete a last line without a newline. */
+/* Adds the lines from from->offset to the end of the file. `is_last`: no process will complete a last line without a
+ * newline, so it is added (or counted as damaged) as it is; otherwise it stays for the next call. */
 static ls_status read_on(ls_series *s, source *from, int fd, bool is_last) {
     size_t held = 0, got;
     off_t begin = from->offset;
@@ -104,7 +107,8 @@ static ls_status read_on(ls_series *s, source *from, int fd, bool is_last) {
     return LS_OK;
 }
 
-/* Sets *fd to −1 if there is no file; the caller closes it. */
+/* Opens a metrics file to read and gets its status. Sets *fd to -1, without failing, if there is none; the caller
+ * closes it. Refuses files that are not regular or exceed METRICS_BYTES_MAX. */
 static ls_status open_file(const char *path, int *fd, struct stat *about) {
     *fd = -1;
     if (stat(path, about) != 0)
@@ -119,11 +123,12 @@ static ls_status open_file(const char *path, int *fd, struct stat *about) {
     return LS_OK;
 }
 
+/* Returns whether the source is this file, whatever its name is now. */
 static bool is_same_file(const source *from, const struct stat *about) {
     return from->ino == about->st_ino && from->dev == about->st_dev;
 }
 
-/* Returns whether the part of the file that was read is still there. */
+/* Returns whether the part of the file that was read is still there: its last bytes are compared. */
 static bool is_unchanged(const source *from, int fd, const struct stat *about) {
     char tail[TAIL_MAX];
     if (about->st_size < from->offset) return false;
@@ -132,10 +137,12 @@ static bool is_unchanged(const source *from, int fd, const struct stat *about) {
     return got == from->tail_bytes && memcmp(tail, from->tail, got) == 0;
 }
 
+/* Returns whether lines may have been appended since the file was read. */
 static bool has_more(const source *from, const struct stat *about) {
     return about->st_size > from->offset && from->rest_bytes == 0;
 }
 
+/* Adds a file, unread, as the last source, with a mark of the log before it. */
 static ls_status add_source(ls_series *s, const struct stat *about) {
     LS_TRY(ls_array_grow(&s->sources, s->count, sizeof *s->sources, "files of a series"));
     source *from = &s->sources[s->count++];
@@ -146,12 +153,13 @@ static ls_status add_source(ls_series *s, const struct stat *about) {
 
 /* ---- parents ----------------------------------------------------------------------------------------------------- */
 
+/* The run that another was forked from, and the step of the fork. */
 typedef struct parent {
     ls_path path;
     long long step;
 } parent;
 
-/* Compares two identities without "steps", which may have been raised since. */
+/* Compares two identities (the options that can change a result) without "steps", which may have been raised since. */
 static bool is_same_run(const json_t *then, const json_t *now) {
     json_t *a = json_copy(json_object_get(then, "fields")), *b = json_copy(json_object_get(now, "fields"));
     if (a && b) {
@@ -164,7 +172,8 @@ static bool is_same_run(const json_t *then, const json_t *now) {
     return same;
 }
 
-/* Reads parent.json of a fork; returns false if there is none, or the folder it names holds another run now. */
+/* Reads parent.json of a fork; returns false if there is none, or if the folder it names is absent or holds another
+ * run now. */
 static bool find_parent(const char *folder, parent *out) {
     json_t *json = NULL, *identity = NULL;
     ls_path path = ls_path_in(folder, "parent.json");
@@ -215,8 +224,9 @@ out:
 
 /* ---- all files --------------------------------------------------------------------------------------------------- */
 
-/* Reads the files set aside, then the current one. That is opened before the others are listed, because a run may set
- * it aside meanwhile: then its inode shows that it is listed twice. */
+/* Reads the files set aside, then the current one. Opens the current file before it lists the others, because a run
+ * may set it aside meanwhile; its inode then shows that it is listed twice. Files of a parent (`is_own` false) are
+ * not kept as sources. */
 static ls_status read_files(ls_series *s, const char *folder, bool is_own) {
     ls_path path = ls_path_in(folder, "metrics.jsonl");
     struct stat about, old_about;
@@ -247,6 +257,7 @@ out:
     return status;
 }
 
+/* Reads the run from its beginning, with its parents if asked. Fails if all lines of the metrics are damaged. */
 static ls_status read_all(ls_series *s) {
     if (s->flags & LS_SERIES_PARENTS) LS_TRY(read_parents(s));
     LS_TRY(read_files(s, s->folder.text, true));
@@ -305,11 +316,12 @@ typedef struct before {
     bool went_back;
 } before;
 
+/* Returns the last step that was read, or LS_RUN_NONE. */
 static long long last_step(const ls_run_log *log) {
     return log->step_count > 0 ? log->steps[log->step_count - 1].step : LS_RUN_NONE;
 }
 
-/* Copies the steps from index `first` on, unless an earlier call did. */
+/* Copies the steps from index `first` on into *b before they are dropped, unless an earlier call did. */
 static ls_status remember_steps(ls_series *s, size_t first, before *b) {
     size_t count = s->log.step_count > first ? s->log.step_count - first : 0;
     if (b->went_back && b->first <= first) return LS_OK;
@@ -324,12 +336,14 @@ static ls_status remember_steps(ls_series *s, size_t first, before *b) {
     return LS_OK;
 }
 
+/* Returns whether two records are of the same step with the same loss and time, to the bit: the step was not
+ * repeated. */
 static bool is_same_step(const ls_run_log_step *a, const ls_run_log_step *b) {
     return a->step == b->step && memcmp(&a->loss, &b->loss, sizeof a->loss) == 0 &&
            memcmp(&a->ms, &b->ms, sizeof a->ms) == 0;
 }
 
-/* Reads all files from the beginning. */
+/* Reads all files from the beginning, into an empty log. */
 static ls_status read_again(ls_series *s, before *b) {
     LS_TRY(remember_steps(s, 0, b));
     ls_run_log_free(&s->log);
@@ -338,7 +352,8 @@ static ls_status read_again(ls_series *s, before *b) {
     return read_all(s);
 }
 
-/* Drops the records of sources from number `first` on. *is_whole false: impossible, and the run must be read again. */
+/* Drops the records of the sources from index `first` on. *is_whole false: impossible, and the run must be read
+ * again. */
 static ls_status drop_sources(ls_series *s, size_t first, before *b, bool *is_whole) {
     *is_whole = true;
     if (first >= s->count) return LS_OK;
@@ -348,7 +363,8 @@ static ls_status drop_sources(ls_series *s, size_t first, before *b, bool *is_wh
     return LS_OK;
 }
 
-/* Reads after the list of files has changed: one was set aside, or the run went back before the newest one began. */
+/* Reads after the list of files has changed: one was set aside, or the run went back before the newest one began.
+ * Sets *is_whole to false if the caller must read the run again. */
 static ls_status read_new_files(ls_series *s, before *b, bool *is_whole) {
     ls_metrics_file *files = NULL;
     struct stat about;
@@ -379,7 +395,8 @@ out:
     return status;
 }
 
-/* Reads what was appended to the newest file if it is still the one that was read, else compares all files. */
+/* Reads what was appended to the newest file if it is still the one that was read, else compares all files. Sets
+ * *is_whole to false if the caller must read the run again. */
 static ls_status read_more(ls_series *s, before *b, bool *is_whole) {
     struct stat about;
     int fd;
@@ -473,6 +490,7 @@ out:
 
 /* ---- columns ----------------------------------------------------------------------------------------------------- */
 
+/* Returns n, or NaN for 0 and less: columns of counts have no value then. */
 static double count_of(long long n) { return n > 0 ? (double)n : (double)NAN; }
 
 #define STEP_COLUMN(function, value)                                                                                   \
@@ -496,7 +514,9 @@ STEP_COLUMN(get_accuracy, run->validations[i].accuracy)
 STEP_COLUMN(get_val_ms, run->validations[i].ms)
 #undef STEP_COLUMN
 
+/* For columns that every record has: a NaN was recorded as such. */
 static bool is_always_told(const ls_run_log *run, size_t i) { return (void)run, (void)i, true; }
+/* Returns whether the step recorded a norm, NaN included. */
 static bool has_norm(const ls_run_log *run, size_t i) { return run->steps[i].has_norm; }
 
 const ls_series_column ls_series_columns[] = {

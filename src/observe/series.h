@@ -27,43 +27,45 @@
 typedef struct ls_series ls_series;
 
 typedef enum ls_series_flags {
-    LS_SERIES_OWN = 0,
+    LS_SERIES_OWN = 0,     /* only steps that the run recorded itself */
     LS_SERIES_PARENTS = 1, /* with the steps of the run that this one was forked from */
 } ls_series_flags;
 
 /* Reads the run directory up to its end. Fails as ls_run_log_open() does. After a failure there is nothing to close. */
 ls_status ls_series_open(const char *run, ls_series_flags flags, ls_series **out);
+/* Frees the series with its log; NULL does nothing. */
 void ls_series_close(ls_series *series);
 
 /* Returns the records read so far, which belong to the series: valid until the next refresh. Without the trace, which
  * only ls_run_log_open() reads. */
 const ls_run_log *ls_series_log(const ls_series *series);
 
-/* Closes the series and gives its log to the caller; free it with ls_run_log_free(). */
+/* Closes the series and moves its log to *out, which the caller frees with ls_run_log_free(). */
 void ls_series_take_log(ls_series *series, ls_run_log *out);
 
 typedef struct ls_series_change {
     bool any;             /* records were added or dropped */
     bool went_back;       /* records of steps from first_step on that were read before are void */
-    long long first_step; /* no record of an earlier step is new or void */
+    long long first_step; /* no record of an earlier step is new or void; LLONG_MAX: nothing changed */
 } ls_series_change;
 
 /* Reads what was appended since the last call. After a failure the records read so far stay, *change describes them,
  * and the next call continues. */
 ls_status ls_series_refresh(ls_series *series, ls_series_change *change);
 
-/* Reads only the end of a run, for lists of many runs: configuration, layout and the last lines of the newest file, at
- * most 64 KiB. Free it with ls_run_log_free(). */
+/* Reads only the end of a run, for lists of many runs: configuration, layout and the last lines of the newest file,
+ * at most 64 KiB. Fails with LS_ERR_INPUT if the folder is no run. Free *out with ls_run_log_free(); after a failure
+ * it is empty. */
 ls_status ls_series_read_end(const char *run, ls_run_log *out);
 
 /* ---- columns ----------------------------------------------------------------------------------------------------- */
 
 /* The numbers of steps and evaluations by name, for tables and curves. */
 typedef struct ls_series_column {
-    const char *name;  /* as in metrics.jsonl */
-    const char *label; /* "learning rate" */
-    const char *unit;  /* "ms", "tokens/s", "" */
-    bool of_validation;
+    const char *name;                               /* as in metrics.jsonl */
+    const char *label;                              /* "learning rate" */
+    const char *unit;                               /* "ms", "tokens/s", "" */
+    bool of_validation;                             /* indexed by evaluation, not by step */
     bool is_count;                                  /* for tables, but no curve: times of day, numbers of groups */
     double (*get)(const ls_run_log *run, size_t i); /* value of step, or of evaluation, i; NaN: see is_told */
     /* Tells a NaN that was recorded from a value that was not; NULL: a NaN always means "not recorded". */

@@ -10,13 +10,15 @@ static const double SLACK_US = 0.5;
 
 /* ---- the step ---------------------------------------------------------------------------------------------------- */
 
+/* qsort() order of step spans: by number of the step, then by worker. */
 static int compare_steps(const void *a, const void *b) {
     const ls_trace_span *x = *(const ls_trace_span *const *)a, *y = *(const ls_trace_span *const *)b;
     if (x->n != y->n) return x->n < y->n ? -1 : 1;
     return (x->worker > y->worker) - (x->worker < y->worker);
 }
 
-/* Returns whether the spans are one step of every worker, with no event lost. */
+/* Returns whether the spans are those of one step, one span of each worker, from a part of the trace where no event
+ * was lost. */
 static bool is_whole(const ls_trace *t, const ls_trace_span *const *steps, size_t count) {
     if (count != (size_t)t->workers) return false;
     for (int w = 0; w < t->workers; w++)
@@ -24,7 +26,7 @@ static bool is_whole(const ls_trace *t, const ls_trace_span *const *steps, size_
     return true;
 }
 
-/* Moves the spans of complete steps to the front, in order; *whole: how many steps. */
+/* Moves the spans of complete steps to the front, `workers` spans for each; *whole: number of such steps. */
 static void keep_whole(const ls_trace *t, const ls_trace_span **steps, size_t count, size_t *whole) {
     *whole = 0;
     for (size_t at = 0, end; at < count; at = end) {
@@ -35,7 +37,8 @@ static void keep_whole(const ls_trace *t, const ls_trace_span **steps, size_t co
     }
 }
 
-/* *chosen: index among the complete steps of step `wanted`, or of the middle one for 0. */
+/* Sets *chosen to the index, among the complete steps, of step `wanted`; for 0 to the middle one. Fails if it is not
+ * there. */
 static ls_status choose_traced_step(const ls_trace_span *const *steps, size_t whole, int workers, int64_t wanted,
                                     const char *source, size_t *chosen) {
     if (whole == 0)
@@ -50,7 +53,8 @@ static ls_status choose_traced_step(const ls_trace_span *const *steps, size_t wh
                    (long long)wanted, (long long)first, (long long)last);
 }
 
-/* Selects the spans of each worker that begin inside its step. */
+/* Selects the spans of each worker that begin inside its step (without the span of the step itself), and sets the
+ * step's begin and end over all workers. */
 static void cut_step(const ls_trace *t, const ls_trace_span *const *step, ls_timeline *out) {
     out->begin_us = HUGE_VAL;
     out->end_us = -HUGE_VAL;
@@ -67,6 +71,7 @@ static void cut_step(const ls_trace *t, const ls_trace_span *const *step, ls_tim
     }
 }
 
+/* Chooses a complete step (see choose_traced_step()) and sets what belongs to it: its spans, begin and end. */
 static ls_status find_step(const ls_trace *t, const char *source, int64_t wanted, ls_timeline *out) {
     size_t count = 0, whole = 0, chosen = 0;
     const ls_trace_span **steps = malloc((t->count + 1) * sizeof *steps);
@@ -89,7 +94,8 @@ static ls_status find_step(const ls_trace *t, const char *source, int64_t wanted
 
 /* ---- stages ------------------------------------------------------------------------------------------------------ */
 
-/* Returns whether the worker ran any action; *chunk: the lowest chunk of the model that it ran. */
+/* Returns whether the worker ran any action; sets *chunk to the lowest chunk (consecutive blocks of the model) that
+ * it ran. */
 static bool first_chunk(const ls_timeline_worker *w, int64_t *chunk) {
     bool found = false;
     for (size_t i = 0; i < w->count; i++) {
@@ -100,7 +106,8 @@ static bool first_chunk(const ls_timeline_worker *w, int64_t *chunk) {
     return found;
 }
 
-/* Sets stage and pipeline of a worker, and checks that its chunks are on that stage. */
+/* Sets stage and pipeline of a worker, checks that its chunks are on that stage, and raises t->chunks, the chunks per
+ * stage. */
 static ls_status place_worker(ls_timeline *t, int rank, const char *source) {
     ls_timeline_worker *w = &t->worker[rank];
     w->stage = rank / t->pipelines;
@@ -116,7 +123,8 @@ static ls_status place_worker(ls_timeline *t, int rank, const char *source) {
     return LS_OK;
 }
 
-/* Derives the number of stages from the first chunk of each worker. */
+/* Derives the number of stages from the first chunk of each worker, because the trace does not have it, and places
+ * the workers. */
 static ls_status find_stages(ls_timeline *t, const char *source) {
     for (int r = 0; r < t->workers; r++) {
         int64_t chunk = 0;
@@ -142,12 +150,14 @@ void ls_timeline_set_mesh(ls_timeline *timeline, int dp, int tp, int pp) {
 
 /* ---- measures ---------------------------------------------------------------------------------------------------- */
 
+/* Returns the length of the part that two intervals have in common; 0 if there is none. */
 static double overlap(double a_begin, double a_end, double b_begin, double b_end) {
     double begin = a_begin > b_begin ? a_begin : b_begin, end = a_end < b_end ? a_end : b_end;
     return end > begin ? end - begin : 0;
 }
 
-/* Adds up the spans of a worker, and extends Work to them. */
+/* Sums the spans of a worker by kind, and its waits inside actions, and extends Work to its actions. Fails if two
+ * actions overlap. */
 static ls_status sum_worker_spans(ls_timeline *t, int rank, const char *source) {
     ls_timeline_worker *w = &t->worker[rank];
     const ls_trace_span *action = NULL; /* the last one that began */
@@ -167,12 +177,14 @@ static ls_status sum_worker_spans(ls_timeline *t, int rank, const char *source) 
     return LS_OK;
 }
 
+/* Returns the time in all forward and backward actions, waits inside them included. */
 static double action_us(const ls_timeline_worker *w) {
     double sum = 0;
     for (int kind = 0; kind < LS_ACTION_KINDS; kind++) sum += w->us[kind];
     return sum;
 }
 
+/* Finds the extent of Work, and each worker's shares of it: busy, waiting, bubble. */
 static ls_status measure_timeline(ls_timeline *t, const char *source) {
     t->work_begin_us = HUGE_VAL;
     t->work_end_us = -HUGE_VAL;
@@ -191,12 +203,14 @@ static ls_status measure_timeline(ls_timeline *t, const char *source) {
 
 /* ---- reductions -------------------------------------------------------------------------------------------------- */
 
-/* How much of the gradient reductions overlaps with the backward pass. Lists have disjoint, ascending intervals. */
+/* Intervals of time, to measure how much of the gradient reductions overlaps with the backward pass. n: bytes of a
+ * reduction. */
 typedef struct interval {
     double begin, end;
     int64_t n;
 } interval;
 
+/* A list of intervals. All but that of reductions by end are disjoint and ascending. */
 typedef struct intervals {
     interval *at;
     size_t count;
@@ -212,12 +226,14 @@ static void add_joined(intervals *list, double begin, double end) {
     }
 }
 
+/* Returns the total length of the intervals. */
 static double sum_lengths(const intervals *list) {
     double sum = 0;
     for (size_t i = 0; i < list->count; i++) sum += list->at[i].end - list->at[i].begin;
     return sum;
 }
 
+/* Returns how long both lists, disjoint and ascending, have an interval at the same time. */
 static double common_length(const intervals *a, const intervals *b) {
     double sum = 0;
     for (size_t i = 0, j = 0; i < a->count && j < b->count;) {
@@ -232,13 +248,15 @@ static double common_length(const intervals *a, const intervals *b) {
     return sum;
 }
 
+/* qsort() order: by end. */
 static int compare_ends(const void *a, const void *b) {
     const interval *x = a, *y = b;
     return (x->end > y->end) - (x->end < y->end);
 }
 
-/* Lists the waits for gradient reductions. A wait belongs to the reduction that ends in it and has as many bytes,
- * because workers also wait for sums of the TP group. Overlapping waits, which one thread cannot have, count once. */
+/* Lists the waits for gradient reductions in *out. A wait belongs to the reduction that ends in it and has as many
+ * bytes; other waits for sums are those of the TP group. Overlapping waits, which one thread cannot have, count once.
+ */
 static void list_exposed_waits(const ls_timeline_worker *w, const intervals *by_end, intervals *out) {
     double last_end = w->begin_us;
     size_t from = 0;
@@ -254,6 +272,8 @@ static void list_exposed_waits(const ls_timeline_worker *w, const intervals *by_
     }
 }
 
+/* Sums the gradient reductions of a worker from its spans: number, bytes, time in flight, overlapped with backward,
+ * and exposed. */
 static ls_status measure_reductions(ls_timeline_worker *worker) {
     ls_timeline_reductions *sum = &worker->reductions;
     interval *capacity = calloc(4 * worker->count + 1, sizeof *capacity);

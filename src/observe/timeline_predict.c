@@ -7,26 +7,27 @@
 
 #include "observe/timeline.h"
 
-/* What the simulator is given; tables are [stages][chunks]. */
+/* The simulator's input; tables are [stages][chunks]. The memory of all belongs to seconds[0]. */
 typedef struct durations {
-    double *seconds[LS_ACTION_KINDS];
-    double *counts[LS_ACTION_KINDS];
-    double *share; /* by micro-batch */
+    double *seconds[LS_ACTION_KINDS]; /* mean of an action */
+    double *counts[LS_ACTION_KINDS];  /* how many there were */
+    double *share;                    /* by micro-batch: its size relative to the mean of all */
 } durations;
 
-/* An action against the mean of its like. */
+/* The duration of an action divided by the mean of its kind on its chunk and stage. */
 typedef struct ratio {
     int micro;
     double value;
 } ratio;
 
+/* Returns the worker of a pipeline that is on the stage. */
 static const ls_timeline_worker *worker_of(const ls_timeline *t, int pipeline, int stage) {
     return &t->worker[stage * t->pipelines + pipeline];
 }
 
 /* ---- lists ------------------------------------------------------------------------------------------------------- */
 
-/* Sets out->micros. Fails if there are more micro-batches than actions, which means that some are missing. */
+/* Sets out->micros, the number of micro-batches. Fails if it exceeds the number of actions: some are missing then. */
 static ls_status size_lists(const ls_timeline *t, int pipeline, ls_schedule *out) {
     size_t most = 0;
     for (int s = 0; s < t->stages; s++) {
@@ -45,6 +46,8 @@ static ls_status size_lists(const ls_timeline *t, int pipeline, ls_schedule *out
     return LS_OK;
 }
 
+/* Copies the actions of a stage, in the order in which they ran, to the schedule. The memory belongs to the schedule.
+ */
 static ls_status fill_list(const ls_timeline *t, int pipeline, int stage, ls_schedule *out) {
     const ls_timeline_worker *w = worker_of(t, pipeline, stage);
     ls_action *list = out->actions[stage] = ls_region_take(&out->memory, w->count + 1, sizeof *list);
@@ -80,6 +83,7 @@ static ls_status read_lists(const ls_timeline *t, int pipeline, ls_schedule *out
 
 /* ---- durations --------------------------------------------------------------------------------------------------- */
 
+/* Allocates the tables, zeroed, as one block that the caller frees through d->seconds[0]. */
 static ls_status make_durations(const ls_schedule *s, durations *d) {
     size_t chunks = (size_t)s->stages * (size_t)s->chunks, micros = (size_t)s->micros;
     double *numbers = calloc(2 * LS_ACTION_KINDS * chunks + micros, sizeof *numbers);
@@ -99,6 +103,7 @@ static size_t place(const ls_timeline *t, int stage, const ls_trace_span *span) 
 
 static double seconds_of(const ls_trace_span *span) { return (span->end_us - span->begin_us) * 1e-6; }
 
+/* Fills the tables with the mean duration of each kind of action on each chunk and stage, in seconds. */
 static void take_means(const ls_timeline *t, int pipeline, durations *d) {
     for (int s = 0; s < t->stages; s++) {
         const ls_timeline_worker *w = worker_of(t, pipeline, s);
@@ -115,12 +120,15 @@ static void take_means(const ls_timeline *t, int pipeline, durations *d) {
             if (d->counts[kind][i] > 0) d->seconds[kind][i] /= d->counts[kind][i];
 }
 
+/* qsort() order: by micro-batch, then by value, so that the median of each micro-batch is in the middle of its
+ * ratios. */
 static int compare_ratios(const void *a, const void *b) {
     const ratio *x = a, *y = b;
     if (x->micro != y->micro) return x->micro < y->micro ? -1 : 1;
     return (x->value > y->value) - (x->value < y->value);
 }
 
+/* Lists the ratio of every action of the pipeline to its mean; returns how many there are. */
 static size_t list_ratios(const ls_timeline *t, int pipeline, const durations *d, ratio *out) {
     size_t count = 0;
     for (int s = 0; s < t->stages; s++) {
@@ -152,6 +160,7 @@ static ls_status take_shares(const ls_timeline *t, int pipeline, const ls_schedu
     return LS_OK;
 }
 
+/* Builds the schedule of one pipeline from the trace, and simulates it with the measured durations. */
 static ls_status predict_one(const ls_timeline *t, int pipeline, ls_schedule *schedule, ls_simulation *simulation) {
     durations d = {0};
     ls_status status;

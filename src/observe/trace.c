@@ -14,7 +14,8 @@ enum { TAG_TRACE = 1 };
 
 ls_status ls_trace_begin(const char *path) { return path ? ls_events_enable(EVENTS_PER_THREAD) : LS_OK; }
 
-/* Joins the parts of all workers on rank 0 only, because a trace can be large; *all is NULL on the others. */
+/* Joins the texts of all workers on rank 0 only, because a trace can be large; *all is NULL on the others. A
+ * collective. The caller frees *all, also after a failure. */
 static ls_status gather_parts(ls_comm *comm, const char *mine, size_t bytes, char **all, size_t *all_bytes) {
     ls_status status;
     int size = ls_comm_size(comm);
@@ -45,7 +46,8 @@ out:
     return status;
 }
 
-/* Each worker adds the punctuation around its part, so that the parts only need to be joined. */
+/* Formats this worker's events as JSON, with the punctuation around its part ("[", ",", "]"), so that the parts only
+ * need to be joined in the order of ranks. The caller frees *text. */
 static ls_status format_own_part(ls_world *world, char **text, size_t *bytes) {
     char *events = NULL;
     size_t length;

@@ -27,6 +27,7 @@ typedef struct reader {
     ls_trace_span open;
 } reader;
 
+/* Fails with LS_ERR_INPUT for the event being read; `what` completes "the event at byte N ...". */
 static ls_status refuse_event(const reader *r, const char *what) {
     return ls_fail(LS_ERR_INPUT, "%s: the event at byte %zu %s; this is not a lockstep trace", r->source, r->event_at,
                    what);
@@ -34,11 +35,13 @@ static ls_status refuse_event(const reader *r, const char *what) {
 
 /* ---- fields ------------------------------------------------------------------------------------------------------ */
 
+/* Reads a whole number that the event must have. */
 static ls_status whole_field(const reader *r, const json_t *object, const char *key, int64_t *out) {
     ls_status status = ls_json_get_i64(object, key, out);
     return status == LS_OK ? LS_OK : ls_fail_at(status, "%s: the event at byte %zu: ", r->source, r->event_at);
 }
 
+/* Reads a time in microseconds that the event must have; refuses negative ones and those beyond TIME_MAX_US. */
 static ls_status time_field(const reader *r, const json_t *event, const char *key, double *out) {
     ls_status status = ls_json_get_f64(event, key, out);
     if (status != LS_OK) return ls_fail_at(status, "%s: the event at byte %zu: ", r->source, r->event_at);
@@ -46,6 +49,7 @@ static ls_status time_field(const reader *r, const json_t *event, const char *ke
     return LS_OK;
 }
 
+/* Reads the worker, which is the "pid" of the event, and raises the number of workers of the trace to include it. */
 static ls_status worker_field(const reader *r, const json_t *event, int *out) {
     int64_t pid;
     LS_TRY(whole_field(r, event, "pid", &pid));
@@ -55,6 +59,7 @@ static ls_status worker_field(const reader *r, const json_t *event, int *out) {
     return LS_OK;
 }
 
+/* Returns the text, which belongs to the object, or "" if it is absent. */
 static const char *text_field(const json_t *object, const char *key) {
     const char *text = json_string_value(json_object_get(object, key));
     return text ? text : "";
@@ -77,7 +82,8 @@ static const struct {
     {"train", "step", LS_MARK_STEP},
 };
 
-/* Returns LS_MARK_KINDS if the event is not one of training. */
+/* Returns the mark of the event by its category and name; LS_MARK_KINDS if it is not a span of training that is kept.
+ */
 static ls_mark mark_of(const json_t *event) {
     const char *category = text_field(event, "cat"), *name = text_field(event, "name");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -85,10 +91,12 @@ static ls_mark mark_of(const json_t *event) {
     return LS_MARK_KINDS;
 }
 
+/* Returns whether the collective adds the contributions of workers. */
 static bool is_sum(const char *operation) {
     return strcmp(operation, "reduce_scatter") == 0 || strcmp(operation, "all_reduce") == 0;
 }
 
+/* Returns whether the event is a gradient reduction: a sum over the communicator "dp". */
 static bool is_reduction(const json_t *event) {
     return strcmp(text_field(event, "cat"), "comm") == 0 && is_sum(text_field(event, "name")) &&
            strcmp(text_field(json_object_get(event, "args"), "of"), "dp") == 0;
@@ -102,6 +110,7 @@ struct ls_trace_words {
     char *word[WORD_SLOTS]; /* at the hash of the text, or behind it */
 };
 
+/* Sets *out to the trace's only copy of the text, which it adds if it is new; "..." if the table is full. */
 static ls_status find_word(const reader *r, const char *text, const char **out) {
     struct ls_trace_words *words = r->trace->words;
     uint32_t hash = 2166136261u;
@@ -117,6 +126,7 @@ static ls_status find_word(const reader *r, const char *text, const char **out) 
     return LS_OK;
 }
 
+/* Frees the table of texts; NULL does nothing. */
 static void free_words(struct ls_trace_words *words) {
     for (size_t i = 0; words && i < WORD_SLOTS; i++) free(words->word[i]);
     free(words);
@@ -132,7 +142,8 @@ static const char *const kind_names[] = {
 
 const char *ls_kernel_kind_name(ls_kernel_kind kind) { return kind_names[kind]; }
 
-/* Returns LS_KERNEL_KINDS if the event is not on a GPU. */
+/* Returns the kind from the event's category, "gpu KIND"; LS_KERNEL_KINDS if the event is not on a GPU, or of an
+ * unknown kind. */
 static ls_kernel_kind kernel_kind_of(const json_t *event) {
     const char *category = text_field(event, "cat");
     ls_kernel_kind kind = LS_KERNEL_KINDS;
@@ -173,6 +184,7 @@ static ls_status read_kernel(const reader *r, const json_t *event, ls_kernel_kin
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */
 
+/* Appends a span to the trace; sort_spans() orders them at the end. */
 static ls_status add_span(reader *r, const ls_trace_span *span) {
     ls_trace *t = r->trace;
     LS_TRY(ls_array_grow(&t->spans, t->count, sizeof *t->spans, "spans of a trace"));
@@ -187,6 +199,7 @@ static void note_end(const reader *r, int worker, double end_us) {
     if (end_us < *from) *from = end_us;
 }
 
+/* Reads the micro-batch of an action into span->micro, and checks its chunk. */
 static ls_status read_action(const reader *r, const json_t *args, ls_trace_span *span) {
     int64_t micro;
     LS_TRY(whole_field(r, args, "micro", &micro));
@@ -196,6 +209,8 @@ static ls_status read_action(const reader *r, const json_t *args, ls_trace_span 
     return LS_OK;
 }
 
+/* Reads an event with begin and duration ("X"): adds a span of training or a kernel; others only count for where the
+ * ring begins. */
 static ls_status read_span(reader *r, const json_t *event) {
     ls_trace_span span = {.mark = mark_of(event)};
     double dur;
@@ -214,6 +229,7 @@ static ls_status read_span(reader *r, const json_t *event) {
     return add_span(r, &span);
 }
 
+/* Reads the first half of a pair ("b"), which overlaps with other spans; only gradient reductions are kept. */
 static ls_status read_begin(reader *r, const json_t *event) {
     ls_trace_span *open = &r->open;
     if (r->has_open) return refuse_event(r, "begins a pair inside another pair");
@@ -230,6 +246,7 @@ static ls_status read_begin(reader *r, const json_t *event) {
     return LS_OK;
 }
 
+/* Reads the second half of a pair ("e"), and adds the span if it is a gradient reduction. */
 static ls_status read_end(reader *r, const json_t *event) {
     int worker = 0;
     if (!r->has_open || strcmp(text_field(event, "id"), r->open_id) != 0)
@@ -242,6 +259,8 @@ static ls_status read_end(reader *r, const json_t *event) {
     return r->open_is_wanted ? add_span(r, &r->open) : LS_OK;
 }
 
+/* Reads metadata ("M"): the name of a queue, or how many events the thread or queue read so far has lost. Its events
+ * before the first that it still has are missing, so complete_from of the worker moves there. */
 static ls_status read_meta(reader *r, const json_t *event) {
     int worker = 0;
     int64_t dropped;
@@ -260,6 +279,7 @@ static ls_status read_meta(reader *r, const json_t *event) {
     return LS_OK;
 }
 
+/* Dispatches an event by its type; refuses types that lockstep does not write. */
 static ls_status read_event(reader *r, const json_t *event) {
     const char *type = text_field(event, "ph");
     if (r->has_open && strcmp(type, "e") != 0) return refuse_event(r, "is between the begin and the end of a pair");
@@ -272,11 +292,13 @@ static ls_status read_event(reader *r, const json_t *event) {
 
 /* ---- the array --------------------------------------------------------------------------------------------------- */
 
+/* Skips white space and returns the next character without consuming it; NUL at the end of the text. */
 static char next_char(reader *r) {
     while (r->at < r->bytes && strchr(" \t\r\n", r->text[r->at]) && r->text[r->at]) r->at++;
     return r->at < r->bytes ? r->text[r->at] : '\0';
 }
 
+/* Parses the JSON object at the present position, reads it as an event, and moves behind it. */
 static ls_status parse_event(reader *r) {
     json_error_t error;
     r->event_at = r->at;
@@ -291,6 +313,7 @@ static ls_status parse_event(reader *r) {
     return status;
 }
 
+/* Reads the whole file: a JSON array of events, and nothing behind it. */
 static ls_status parse_array(reader *r) {
     if (next_char(r) != '[')
         return ls_fail(LS_ERR_INPUT, "%s is not a trace: it must be a JSON array of events", r->source);
@@ -314,6 +337,7 @@ static ls_status parse_array(reader *r) {
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
+/* qsort() order: by worker, then by begin, an outer span before those inside it. */
 static int compare_trace_spans(const void *a, const void *b) {
     const ls_trace_span *x = a, *y = b;
     if (x->worker != y->worker) return x->worker < y->worker ? -1 : 1;
@@ -322,6 +346,7 @@ static int compare_trace_spans(const void *a, const void *b) {
     return (x->mark < y->mark) - (x->mark > y->mark);
 }
 
+/* qsort() order: by worker, then by queue, then by begin. */
 static int compare_kernels(const void *a, const void *b) {
     const ls_trace_kernel *x = a, *y = b;
     if (x->worker != y->worker) return x->worker < y->worker ? -1 : 1;
@@ -329,6 +354,7 @@ static int compare_kernels(const void *a, const void *b) {
     return (x->begin_us > y->begin_us) - (x->begin_us < y->begin_us);
 }
 
+/* Sorts spans and kernels, and sets first[] to the index of each worker's first span. */
 static void sort_spans(ls_trace *t) {
     if (t->count > 0) qsort(t->spans, t->count, sizeof *t->spans, compare_trace_spans);
     size_t at = 0;

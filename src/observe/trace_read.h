@@ -1,4 +1,5 @@
-/* trace_read.h: reads the spans of training from a trace file: what each worker did, and when.
+/* trace_read.h: reads the spans of training from a trace file (trace.h): what each worker did, and when. timeline.h
+ * measures them.
  *
  * The file is untrusted: numbers are checked, memory is bounded by its size, and errors give the position of the event.
  * Events of other kinds are skipped. */
@@ -12,6 +13,7 @@
 #include "base/status.h"
 #include "parallel/schedule/schedule.h"
 
+/* What a span of the host is: an action of the schedule, or one of the other parts of a step. */
 typedef enum ls_mark {
     LS_MARK_FORWARD = LS_ACTION_FORWARD, /* the actions of a schedule come first, with its numbers */
     LS_MARK_BACKWARD = LS_ACTION_BACKWARD,
@@ -22,14 +24,14 @@ typedef enum ls_mark {
     LS_MARK_PUBLISH,   /* sending updated weights to the DP group */
     LS_MARK_WAIT,      /* for any message or collective */
     LS_MARK_REDUCTION, /* a gradient reduction over dp, from start to end; it overlaps with other spans */
-    LS_MARK_STEP,
+    LS_MARK_STEP,      /* the whole step of a worker */
     LS_MARK_KINDS
 } ls_mark;
 
 typedef struct ls_trace_span {
     double begin_us, end_us;
-    int64_t
-        n; /* of an action: its chunk, counted in the model; of a wait or a reduction: bytes; of a step: its number */
+    /* of an action: its chunk, counted in the model; of a wait or a reduction: bytes; of a step: its number */
+    int64_t n;
     int micro; /* of an action: its micro-batch */
     int worker;
     ls_mark mark;
@@ -75,6 +77,7 @@ typedef struct ls_trace_lane {
     const char *name;
 } ls_trace_lane;
 
+/* Returns whether the span is a forward or backward action of the pipeline schedule. */
 static inline bool ls_mark_is_action(ls_mark mark) { return (int)mark < LS_ACTION_KINDS; }
 
 /* Spans in the order of workers, then of time, an outer one before those inside it. */
@@ -90,14 +93,17 @@ typedef struct ls_trace {
     size_t kernels, lanes;
     ls_trace_kernel *kernel;
     ls_trace_lane *lane;
-    struct ls_trace_words *words;
+    struct ls_trace_words *words; /* texts of kernels and lanes, each once */
 } ls_trace;
 
-/* Read a trace from a text (`source` names it in messages) or from a file of at most 2 GiB; free it with
- * ls_trace_free(). They fail with LS_ERR_INPUT if it is no trace of this program. After a failure there is nothing to
- * free. */
+/* Reads a trace from a text; `source` names it in messages. Free it with ls_trace_free(). LS_ERR_INPUT, and the
+ * position of the event, if it is no trace of this program; then there is nothing to free. The text may be freed
+ * after parsing. */
 ls_status ls_trace_parse(const char *source, const char *text, size_t bytes, ls_trace *out);
+/* Reads a trace from a file of at most 2 GiB. Free it with ls_trace_free(). LS_ERR_INPUT, and the position of the
+ * event, if it is no trace of this program; then there is nothing to free. */
 ls_status ls_trace_open(const char *path, ls_trace *out);
+/* Frees what the trace points to, and empties it; NULL does nothing. */
 void ls_trace_free(ls_trace *trace);
 
 #endif

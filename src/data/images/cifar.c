@@ -59,6 +59,7 @@ static ls_path batch_path(const char *folder, int batch) {
     return batch ? ls_path_format("%s/data_batch_%d.bin", folder, batch) : ls_path_in(folder, "test_batch.bin");
 }
 
+/* Returns whether the folder has the file of this batch; 0 is test_batch.bin. */
 static bool has_batch(const char *folder, int batch) { return ls_file_exists(batch_path(folder, batch).text); }
 
 bool ls_cifar_is_folder(const char *folder) {

@@ -19,11 +19,14 @@ enum { NOISE_BLOCK = 1 << 20, PERCENT = 100 };
 /* Lengths in the picture are thousandths of its side. */
 enum { SIDE = 1000 };
 
+/* The sequence of random numbers of one drawing; `number` is the next one. */
 typedef struct pen {
     ls_rng_key key;
     uint64_t number;
 } pen;
 
+/* The picture while it is painted: `level` by channel, from 0 (black) to 255 and beyond, `cover` as scratch memory
+ * for strokes. */
 typedef struct canvas {
     uint32_t size, channels;
     int32_t level[3][LS_DRAWINGS_SIDE_MAX * LS_DRAWINGS_SIDE_MAX];
@@ -58,7 +61,7 @@ static void paint_strokes(canvas *c, const int32_t contrast[3]) {
         for (size_t i = begin; i < end; i++) c->level[channel][i] += contrast[channel] * c->cover[i] / LS_RASTER_FULL;
 }
 
-/* Draws a contrast between the bounds at random, in colour one for each channel. */
+/* Draws a contrast between the bounds at random; in colour each channel gets its own fraction of it. */
 static void draw_contrast(const canvas *c, pen *p, int32_t low, int32_t high, int32_t contrast[3]) {
     int32_t common = draw_integer(p, low, high);
     contrast[0] = common;
@@ -87,6 +90,7 @@ static void paint_clutter(canvas *c, pen *p) {
     }
 }
 
+/* Where the shape is, in raster units, and its rotation as sine and cosine in units of LS_SINE_ONE. */
 typedef struct placement {
     int32_t x, y, wide, high, sine, cosine; /* wide, high: half the extent of the shape */
 } placement;
@@ -165,6 +169,7 @@ struct ls_drawings {
     atomic_uchar *states;
 };
 
+/* Allocates the cache; pages of drawings that are never requested cost no memory. */
 static ls_status create_drawings(const ls_drawing_spec *spec, uint64_t count, ls_drawings **out) {
     size_t bytes = (size_t)spec->size * spec->size * spec->channels;
     *out = NULL;

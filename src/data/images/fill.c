@@ -8,18 +8,20 @@
 #include "base/rng.h"
 #include "data/images/sources.h"
 
-/* The rectangle that is cropped from an image; rows and columns may lie outside it. */
+/* The rectangle of an image that goes into the batch; its rows and columns may be outside the image, which gives
+ * black pixels. */
 typedef struct window {
     int64_t top, left;
     uint32_t height, width;
     bool is_mirrored;
 } window;
 
+/* Returns the size of an image as bytes [channels][height][width]. */
 static size_t image_bytes(const ls_images_about *about) {
     return (size_t)about->channels * about->height * about->width;
 }
 
-/* Reads an image of the caller's own data and checks its label. */
+/* Reads an image of the caller's own data by its callback, and checks the label. */
 static ls_status ask_source(const ls_images *images, uint64_t index, uint8_t *pixels, int32_t *label) {
     LS_TRY(images->source->image(images->source->ctx, index, pixels, label));
     if (*label >= 0 && (uint32_t)*label < images->about.classes) return LS_OK;
@@ -27,7 +29,8 @@ static ls_status ask_source(const ls_images *images, uint64_t index, uint8_t *pi
                    index, *label, images->about.classes);
 }
 
-/* Returns the stored pixels of image `index`. `scratch` is for drawings. Reading those of a file may raise SIGBUS. */
+/* Returns the stored pixels of image `index`. `scratch` is for drawings (ls_drawings_get()). Reading those of a file
+ * may raise SIGBUS, so callers run under ls_map_guard(). */
 static const uint8_t *pixels_of(const ls_images *images, uint64_t index, uint8_t scratch[LS_DRAWINGS_BYTES_MAX]) {
     if (images->drawings) return ls_drawings_get(images->drawings, index, scratch);
     const ls_images_piece *piece = images->pieces;
@@ -36,10 +39,12 @@ static const uint8_t *pixels_of(const ls_images *images, uint64_t index, uint8_t
     return piece->pixels + index * piece->stride_bytes;
 }
 
+/* Returns the class of image `index`; not for the caller's own data. */
 static int32_t label_of(const ls_images *images, uint64_t index) {
     return images->drawings ? (int32_t)(index % LS_DRAWINGS_KINDS) : images->labels[index];
 }
 
+/* Fails for an image beyond the end. */
 static ls_status check_index(const ls_images *images, uint64_t index) {
     if (index < images->about.count) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "there are %" PRIu64 " images: number %" PRIu64 " is not there", images->about.count,
@@ -56,7 +61,7 @@ ls_status ls_images_pixels(const ls_images *images, uint64_t index, uint8_t *out
     return LS_OK;
 }
 
-/* Arguments of the functions that run under ls_map_guard(). */
+/* Arguments of the functions that run under ls_map_guard(), which turns a truncated file into an error. */
 typedef struct reading {
     const ls_images *images;
     ls_hash_stream *stream;
@@ -68,6 +73,7 @@ typedef struct reading {
     int32_t *labels;
 } reading;
 
+/* Adds label and pixels of every image to the stream. Runs under ls_map_guard(). */
 static ls_status hash_guarded(void *ctx) {
     const reading *r = ctx;
     const ls_images_about *about = &r->images->about;
@@ -123,7 +129,8 @@ ls_status ls_augment_size(const ls_images *images, const ls_augment *augment, ui
 /* Scales 32 random bits to 0 … spare. */
 static uint32_t scale_random(uint32_t word, uint32_t spare) { return (uint32_t)((uint64_t)word * (spare + 1) >> 32); }
 
-/* Chooses the rectangle of image `index` that becomes the result, of height × width. */
+/* Chooses the rectangle of image `index`, of height × width, that goes into the batch: by random numbers, or with
+ * `fixed` the middle. */
 static window choose_window(const ls_images_about *about, const ls_augment *augment, uint64_t index, uint32_t height,
                             uint32_t width) {
     window w = {.height = height, .width = width};
@@ -143,7 +150,8 @@ static window choose_window(const ls_images_about *about, const ls_augment *augm
 
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
 
-/* Fills a row of one channel, out[x·step]. Pixels outside the image are black. */
+/* Fills a row of one channel, out[x·step], with normalized values. Pixels outside the image are black; `row` is NULL
+ * if all are. */
 static void fill_row(const uint8_t *row, uint32_t row_width, const float value[256], const window *w, size_t step,
                      float *out) {
     for (uint32_t x = 0; x < w->width; x++) {
@@ -168,7 +176,7 @@ static void fill_image(const ls_images *images, const uint8_t *pixels, const win
     }
 }
 
-/* Fills the batch. `own` has space for an image of the caller's own data; NULL for other sources. */
+/* Fills the batch. `own` is scratch memory for an image of the caller's own data; NULL for other sources. */
 static ls_status fill_all(const reading *r, uint8_t *own) {
     const ls_images *images = r->images;
     uint8_t scratch[LS_DRAWINGS_BYTES_MAX];
@@ -188,6 +196,7 @@ static ls_status fill_all(const reading *r, uint8_t *own) {
     return LS_OK;
 }
 
+/* Fills the batch from files or drawings. Runs under ls_map_guard(). */
 static ls_status fill_guarded(void *ctx) { return fill_all(ctx, NULL); }
 
 /* Fills the batch from the caller's own data, without a guard, because no file is mapped. */

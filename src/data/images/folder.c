@@ -26,7 +26,7 @@ typedef struct picture_entry {
     uint32_t rank; /* among the pictures of its class that are in this part */
 } picture_entry;
 
-/* Starts as {0}. */
+/* The pictures of one part, and the classes of the set. Starts as {0}. */
 typedef struct picture_list {
     char **classes;
     size_t class_count;
@@ -44,11 +44,13 @@ typedef struct name_list {
     int count;
 } name_list;
 
+/* Filter for scandir(): skips names that begin with a dot. */
 static int is_visible(const struct dirent *entry) { return entry->d_name[0] != '.'; }
 
 /* Orders by bytes, because the order of alphasort() depends on the user's locale. */
 static int by_bytes(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
 
+/* Lists the entries of a folder, sorted by bytes; release_names() frees them. */
 static ls_status read_names(const char *folder, name_list *out) {
     out->count = scandir(folder, &out->entries, is_visible, by_bytes);
     if (out->count >= 0) return LS_OK;
@@ -56,17 +58,20 @@ static ls_status read_names(const char *folder, name_list *out) {
     return ls_fail_errno(LS_ERR_INPUT, "cannot read folder %.*s", LS_IMAGES_SHOWN, folder);
 }
 
+/* Frees the names. */
 static void release_names(name_list *names) {
     for (int i = 0; i < names->count; i++) free(names->entries[i]);
     free(names->entries);
 }
 
+/* Returns whether the name ends in .png, .ppm, .pgm or .pnm, whatever its case. */
 static bool is_picture(const char *name) {
     const char *dot = strrchr(name, '.');
     return dot && (!strcasecmp(dot, ".png") || !strcasecmp(dot, ".ppm") || !strcasecmp(dot, ".pgm") ||
                    !strcasecmp(dot, ".pnm"));
 }
 
+/* Appends a copy of the name to the classes. */
 static ls_status add_class(picture_list *list, const char *name) {
     char **classes = realloc(list->classes, (list->class_count + 1) * sizeof *classes);
     if (classes) list->classes = classes;
@@ -137,7 +142,7 @@ out:
     return status;
 }
 
-/* Checks that the test folder has no class that train lacks; it may lack some itself. */
+/* Fails if the test folder has a class that train lacks; it may lack some itself. */
 static ls_status check_classes(const char *folder, const picture_list *list) {
     name_list names;
     ls_status status = LS_OK;
@@ -163,7 +168,8 @@ static int by_rank(const void *a, const void *b) {
     return (x->label > y->label) - (x->label < y->label);
 }
 
-/* Finds the folder with the classes of `part`; *is_cut: both parts share it. */
+/* Sets *out to the folder that has the classes of `part`; *is_cut: there is no folder "train", so both parts share
+ * it. */
 static ls_status find_part(const char *folder, ls_images_part part, ls_path *out, bool *is_cut) {
     static const char *const names[][2] = {[LS_IMAGES_TRAIN] = {"train", "train"}, [LS_IMAGES_TEST] = {"test", "val"}};
     *is_cut = !ls_folder_exists(ls_path_in(folder, "train").text);
@@ -199,6 +205,7 @@ static ls_status read_list(const char *folder, ls_images_part part, picture_list
     return LS_OK;
 }
 
+/* Frees what the list points to, and empties it. */
 static void free_list(picture_list *list) {
     for (size_t i = 0; i < list->class_count; i++) free(list->classes[i]);
     for (size_t i = 0; i < list->count; i++) free(list->entries[i].path);
@@ -223,6 +230,7 @@ ls_status ls_picture_decode(const char *path, const uint8_t *data, size_t bytes,
     return (ls_png_is(data, bytes) ? ls_png_decode : ls_ppm_decode)(path, data, bytes, want, out);
 }
 
+/* Reads size and channels of a picture file. */
 static ls_status read_picture_header(const char *path, ls_picture *out) {
     ls_map file;
     LS_TRY(ls_map_open(path, &file));
@@ -231,7 +239,7 @@ static ls_status read_picture_header(const char *path, ls_picture *out) {
     return status;
 }
 
-/* Decodes a picture of the size found in the first pass. */
+/* Decodes a picture, which must still have the size found in the first pass. */
 static ls_status read_picture(const char *path, const ls_picture *want, uint8_t *out) {
     ls_map file;
     ls_picture now;
@@ -245,7 +253,7 @@ static ls_status read_picture(const char *path, const ls_picture *want, uint8_t 
     return status;
 }
 
-/* Reads all headers: all pictures must have one size; the set is in colour if one picture is. */
+/* Reads the headers of the first `count` pictures: all must have one size; the set is in colour if one picture is. */
 static ls_status read_all_headers(const picture_list *list, size_t count, ls_picture *out) {
     LS_TRY(read_picture_header(list->entries[0].path, out));
     for (size_t i = 1; i < count; i++) {
@@ -283,6 +291,7 @@ static ls_status load_all(ls_images *images, const picture_list *list, size_t co
     return LS_OK;
 }
 
+/* Reads the listed pictures into memory, at most options->count of them, and fills images->about. */
 static ls_status load_pictures(ls_images *images, const ls_images_options *options, const picture_list *list) {
     /* A larger count than there are pictures is refused later, by a message with their number. */
     size_t count = options->count && options->count < list->count ? (size_t)options->count : list->count;

@@ -13,12 +13,14 @@ bool ls_gzip_is(const uint8_t *data, size_t bytes) { return bytes >= 2 && data[0
 
 enum { GZIP_WINDOW = 15 + 16, FIRST_CAPACITY = 1 << 16, CHUNK_MAX = 1 << 30 };
 
+/* The output so far, and the most bytes that it may have. */
 typedef struct expansion {
     uint8_t *data;
     size_t used, capacity, max;
 } expansion;
 
-/* Doubles the memory of the output, up to one byte above the limit; LS_ERR_INPUT beyond that. */
+/* Doubles the memory of the output, up to one byte above the limit, which shows that the file is too long; then
+ * LS_ERR_INPUT. */
 static ls_status grow_output(expansion *out, const char *path) {
     size_t capacity = out->capacity ? 2 * out->capacity : FIRST_CAPACITY;
     /* One byte above the limit, to detect a file that is too long. */
@@ -34,8 +36,10 @@ static ls_status grow_output(expansion *out, const char *path) {
     return LS_OK;
 }
 
+/* Returns the number of bytes for one call of zlib, whose lengths have 32 bits. */
 static uInt at_most(size_t bytes) { return (uInt)(bytes < CHUNK_MAX ? bytes : CHUNK_MAX); }
 
+/* Decompresses all members of the file, one after the other, into `out`. */
 static ls_status inflate_members(const char *path, const uint8_t *data, size_t bytes, z_stream *z, expansion *out) {
     size_t taken = 0;
     for (int rc = Z_OK; rc != Z_STREAM_END || taken < bytes;) {

@@ -11,6 +11,7 @@ enum { TYPE_BYTES = 8, CLASSES_DEFAULT = 10, CLASSES_MAX = 256 };
 /* Limit of 16 GiB of pixels. */
 #define EXPANDED_MAX ((size_t)1 << 34)
 
+/* Returns the 32-bit number at these four bytes. */
 static uint32_t big_endian(const uint8_t *at) {
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
@@ -42,6 +43,7 @@ ls_status ls_idx_parse(const char *path, const uint8_t *data, size_t bytes, unsi
     return LS_OK;
 }
 
+/* Maps a file, or decompresses it into memory if it is gzip; ls_map_close() releases either. */
 static ls_status open_expanded(const char *path, ls_map *out) {
     ls_map file;
     LS_TRY(ls_map_open(path, &file));
@@ -54,6 +56,7 @@ static ls_status open_expanded(const char *path, ls_map *out) {
     return status;
 }
 
+/* Copies the labels to images->labels; fails for one that is not below `classes`. */
 static ls_status copy_labels(ls_images *images, const char *path, const ls_idx *idx, uint32_t classes) {
     images->labels = malloc(idx->size[0] * sizeof *images->labels);
     if (!images->labels) return ls_fail(LS_ERR_RESOURCE, "out of memory for %" PRIu32 " labels", idx->size[0]);
@@ -106,7 +109,8 @@ out:
 
 /* ---- folders ----------------------------------------------------------------------------------------------------- */
 
-/* Finds a file such as "train-images" under one of its usual names. */
+/* Finds a file such as "train-images" under one of its usual names, with "-" or "." and with or without .gz. *out is
+ * only valid on true. */
 static bool find_idx_file(const char *folder, const char *stem, unsigned dims, ls_path *out) {
     for (int i = 0; i < 4; i++) {
         *out = ls_path_format("%s/%s%cidx%u-ubyte%s", folder, stem, i % 2 ? '.' : '-', dims, i / 2 ? ".gz" : "");

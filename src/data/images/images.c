@@ -47,6 +47,7 @@ static ls_status open_files(ls_images *images, const ls_images_options *options,
     return ls_images_open_idx(images, options, paths[0], paths[1]);
 }
 
+/* Opens a source that names files, separated by commas. */
 static ls_status open_named_files(ls_images *images, const ls_images_options *options) {
     char *paths[FILES_MAX], *rest = strdup(options->source), *memory = rest;
     size_t count = 0;
@@ -78,7 +79,7 @@ static ls_status open_source(ls_images *images, const ls_images_options *options
     return ls_images_open_folder(images, options);
 }
 
-/* Checks the opened images against the options, and reduces their count to the one requested. */
+/* Fails if the opened images differ from what the options require, and reduces about->count to the number requested. */
 static ls_status check_requests(ls_images_about *about, const ls_images_options *options) {
     const char *source = options->source;
     if (options->count > about->count)
@@ -124,6 +125,7 @@ typedef struct opening {
     const ls_images_options *options;
 } opening;
 
+/* Opens the source. Runs under ls_map_guard(), because validation reads mapped files. */
 static ls_status open_guarded(void *ctx) {
     const opening *o = ctx;
     return open_source(o->images, o->options);

@@ -23,7 +23,8 @@
  * The training order is that of ls_sampler over count + 1 "tokens" with windows of one: ls_sampler_init(&sampler, seed,
  * count + 1, 1, true). Sample i of the run is image ls_sampler_start(&sampler, i), and each image comes once per epoch.
  *
- * An open source does not change, so any thread may fill batches. */
+ * Training and evaluation read them (run/inputs/image.c). Opened images do not change, so any thread may fill
+ * batches. */
 #ifndef LS_DATA_IMAGES_IMAGES_H
 #define LS_DATA_IMAGES_IMAGES_H
 
@@ -41,7 +42,7 @@ typedef enum ls_images_part { LS_IMAGES_TRAIN, LS_IMAGES_TEST } ls_images_part;
 /* Channels last or channels first; rows from top to bottom, pixels from left to right. */
 typedef enum ls_images_layout { LS_IMAGES_NHWC, LS_IMAGES_NCHW } ls_images_layout;
 
-/* Starts as {0}, with a source. */
+/* What to open; all fields but `source` may be 0. Starts as {0}, with a source. */
 typedef struct ls_images_options {
     const char *source;
     ls_images_part part;
@@ -52,36 +53,41 @@ typedef struct ls_images_options {
     uint32_t classes;  /* IDX: labels are below it, 0: 10. Others: the required number, 0: any */
 } ls_images_options;
 
+/* What an open set is. */
 typedef struct ls_images_about {
     const char *format; /* "drawings", "IDX", "CIFAR-10", "pictures", "own data" */
     uint64_t count;
     uint32_t channels, height, width, classes;
-    double mean[LS_IMAGES_CHANNELS_MAX], std[LS_IMAGES_CHANNELS_MAX];
+    double mean[LS_IMAGES_CHANNELS_MAX], std[LS_IMAGES_CHANNELS_MAX]; /* by channel, of x/255, for normalization */
 } ls_images_about;
 
 typedef struct ls_images ls_images;
 
-/* Opens and validates the images. LS_ERR_INPUT names the file, the expected and the found. *out: NULL on failure. */
+/* Opens and validates the images. LS_ERR_INPUT names the file, the expected and the found. *out, which the caller
+ * closes, is NULL on failure. `options` is not needed afterwards. */
 ls_status ls_images_open(ls_images **out, const ls_images_options *options);
 /* Opens the caller's own images, with the size and number of classes of `about`; mean and std are those of folders.
  * `source` is borrowed until close; its labels are checked when they are read. */
 ls_status ls_images_open_source(ls_images **out, const ls_source *source, const ls_images_about *about);
+/* Closes files and frees the images; NULL does nothing. */
 void ls_images_close(ls_images *images);
 
+/* Returns size, number and normalization of the images, which belong to them. */
 const ls_images_about *ls_images_get_about(const ls_images *images);
-/* Returns a class's name: of its folder, "ring", "airplane", or its number if the format has no names. NULL beyond the
- * last class. */
+/* Returns the name of class `label`: that of its folder, "ring", "airplane", or its number if the format has no
+ * names. It belongs to the images. NULL beyond the last class. */
 const char *ls_images_class_name(const ls_images *images, uint32_t label);
-/* Computes the identity of the data: the hash of shape, classes, labels and pixels in order, whatever the files; reads
- * all. For drawings it is the hash of their specification. Not for the caller's own images. */
+/* Computes the hash by which two runs compare their data: of shape, classes, labels and pixels in order, whatever the
+ * files; reads all. For drawings it is the hash of their specification. Not for the caller's own images, whose source
+ * has an identity. */
 ls_status ls_images_hash(const ls_images *images, ls_hash128 *out);
 /* Copies image `index` as bytes [channels][height][width], and its label. LS_ERR_INPUT beyond the end. */
 ls_status ls_images_pixels(const ls_images *images, uint64_t index, uint8_t *out, int32_t *label);
 
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
 
-/* Augmentation of training images (rule 12): with w the Philox block `image number` of the key (seed,
- * LS_RNG_PURPOSE_AUGMENT, step),
+/* Augmentation of training images (rule 12 of docs/reference/arithmetic.md): with w the Philox block `image number` of
+ * the key (seed, LS_RNG_PURPOSE_AUGMENT, step),
  *
  *     flip        mirror left to right if w[0] ≥ 2^31
  *     pad, crop   pad the image with `pad` black pixels (x = 0) on all four sides, and take rows from y on and columns
@@ -97,7 +103,8 @@ typedef struct ls_augment {
     uint32_t pad, crop; /* crop: rows and columns to take; 0: those of the image */
 } ls_augment;
 
-/* Computes height and width after augmentation (NULL: none). LS_ERR_INPUT if the crop does not fit. */
+/* Computes height and width of the images after augmentation; `augment` may be NULL: none. LS_ERR_INPUT if the crop
+ * does not fit. */
 ls_status ls_augment_size(const ls_images *images, const ls_augment *augment, uint32_t *height, uint32_t *width);
 /* Fills a batch with images index[0 … n−1] as normalized floats, and their labels. `augment` may be NULL, and so may
  * one of `out` and `labels`. LS_ERR_INPUT beyond the end, or if a file has become shorter. */

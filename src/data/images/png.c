@@ -40,8 +40,10 @@ static void on_error(png_structp png, png_const_charp message) {
     png_longjmp(png, 1);
 }
 
+/* libpng calls it for harmless flaws; ignored. */
 static void on_warning(png_structp png, png_const_charp message) { (void)png, (void)message; }
 
+/* libpng calls it for the next bytes of the file. */
 static void on_read(png_structp png, png_bytep out, size_t bytes) {
     png_reader *r = png_get_io_ptr(png);
     if (bytes > r->bytes - r->at) png_error(png, "the file ends too early");
@@ -49,6 +51,7 @@ static void on_read(png_structp png, png_bytep out, size_t bytes) {
     r->at += bytes;
 }
 
+/* Creates libpng's structures; close_reader() releases them, also after a failure. */
 static ls_status open_reader(png_reader *r, const char *path) {
     r->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, r, on_error, on_warning);
     r->info = r->png ? png_create_info_struct(r->png) : NULL;
@@ -56,14 +59,14 @@ static ls_status open_reader(png_reader *r, const char *path) {
     return LS_OK;
 }
 
+/* Frees libpng's structures and the rows. */
 static void close_reader(png_reader *r) {
     png_destroy_read_struct(&r->png, &r->info, NULL);
     free(r->rows);
     free(r->row);
 }
 
-/* All functions below may be left by on_error()'s longjmp(). */
-
+/* Reads size and channels of the picture into *out. May be left by on_error()'s longjmp(). */
 static void read_header(png_reader *r, ls_picture *out) {
     png_set_read_fn(r->png, r, on_read);
     png_set_user_limits(r->png, LS_IMAGES_SIDE_MAX, LS_IMAGES_SIDE_MAX);
@@ -74,6 +77,7 @@ static void read_header(png_reader *r, ls_picture *out) {
     out->channels = png_get_color_type(r->png, r->info) & PNG_COLOR_MASK_COLOR ? 3 : 1;
 }
 
+/* Decodes the picture into r->rows, interleaved, with want->channels. May be left by on_error()'s longjmp(). */
 static void read_rows(png_reader *r, const ls_picture *want) {
     size_t row_bytes = (size_t)want->width * want->channels;
     png_set_expand(r->png);
@@ -126,6 +130,7 @@ ls_status ls_png_decode(const char *path, const uint8_t *data, size_t bytes, con
 
 #else
 
+/* Fails, because this program was built without libpng. */
 static ls_status fail_without_png(const char *path) {
     return ls_fail(LS_ERR_INPUT,
                    "%.*s is a PNG picture, and this lockstep was built without libpng: convert it to PPM, or "

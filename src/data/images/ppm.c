@@ -8,6 +8,7 @@
 
 enum { LEVEL_MAX = 255, DIGITS_MAX = 9 };
 
+/* A parsed file: size and channels, the highest level, and the pixels inside the file. */
 typedef struct ppm {
     ls_picture picture;
     uint32_t highest;
@@ -31,7 +32,8 @@ static void skip_space(reader *r) {
     }
 }
 
-/* Reads a decimal number of at most nine digits. */
+/* Skips white space and reads a decimal number of at most nine digits. Returns false if there is none, or it is
+ * longer. */
 static bool read_number(reader *r, uint32_t *out) {
     size_t begin;
     skip_space(r);
@@ -42,6 +44,7 @@ static bool read_number(reader *r, uint32_t *out) {
     return r->at > begin && (r->at == r->bytes || r->data[r->at] < '0' || r->data[r->at] > '9');
 }
 
+/* Parses the header and checks that exactly the pixels follow. `out` points into `data`. */
 static ls_status parse_ppm(const char *path, const uint8_t *data, size_t bytes, ppm *out) {
     reader r = {.data = data, .bytes = bytes, .at = 2};
     ls_picture *picture = &out->picture;

@@ -36,8 +36,8 @@ static int32_t first_point(int32_t v, int32_t end) {
 static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
 static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
 
-/* Marks the points of a row that are near an end of the stroke, or beside its line and near it. All values fit 32 bits,
- * because lengths are below 2^13 units. */
+/* Marks the points begin … end−1 of a row that are within the stroke: near one of its ends, or beside its line and
+ * near it. All values fit 32 bits, because lengths are below 2^13 units. */
 static void mark_row(uint8_t *row, int32_t begin, int32_t end, ls_raster_point a, ls_raster_point b, int32_t y,
                      int32_t near2, int32_t length2, int32_t beside) {
     int32_t dx = b.x - a.x, dy = b.y - a.y, ya = y - a.y, yb = y - b.y;
@@ -92,15 +92,18 @@ int32_t ls_outline_sine(int32_t angle) {
     return (int32_t)floor(ls_sin_f64(two_pi / LS_TURN * angle) * LS_SINE_ONE + 0.5);
 }
 
+/* Appends a stroke to the outline, which must have room. */
 static void add_stroke(ls_outline *shape, ls_raster_point from, ls_raster_point to) {
     assert(shape->count < LS_OUTLINE_STROKES_MAX);
     shape->from[shape->count] = from;
     shape->to[shape->count++] = to;
 }
 
+/* Returns the point of the square of ±100 in the units of an outline. */
 static ls_raster_point outline_point(int32_t x, int32_t y) { return (ls_raster_point){.x = FINE * x, .y = FINE * y}; }
 
-/* Returns a point around the middle. Divides, because C does not define a right shift of negative numbers. */
+/* Returns the point at this angle and radius around the middle. Divides, because C does not define a right shift of
+ * negative numbers. */
 static ls_raster_point point_on_circle(int32_t angle, int32_t radius) {
     int32_t x = radius * FINE * ls_outline_sine(angle + QUARTER), y = radius * FINE * ls_outline_sine(angle);
     return (ls_raster_point){.x = x / LS_SINE_ONE, .y = y / LS_SINE_ONE};
@@ -113,18 +116,21 @@ static void add_arc(ls_outline *shape, int32_t begin, int32_t angle, int32_t r0,
                    point_on_circle(begin + angle * (i + 1) / strokes, r0 + (r1 - r0) * (i + 1) / strokes));
 }
 
+/* Adds a star with five points. */
 static void add_star(ls_outline *shape) {
     for (int32_t i = 0; i < 10; i++)
         add_stroke(shape, point_on_circle(LS_TURN * i / 10 - QUARTER, i % 2 ? 45 : 100),
                    point_on_circle(LS_TURN * (i + 1) / 10 - QUARTER, i % 2 ? 100 : 45));
 }
 
+/* Adds a cup: a half circle with two sides. */
 static void add_cup(ls_outline *shape) {
     add_stroke(shape, outline_point(-80, -80), outline_point(-80, 0));
     add_arc(shape, 0, LS_TURN / 2, 80, 80, 10);
     add_stroke(shape, outline_point(80, 0), outline_point(80, -80));
 }
 
+/* Adds straight strokes {x, y, x, y} of the square of ±100. */
 static void add_lines(ls_outline *shape, const int8_t (*lines)[4], size_t count) {
     for (size_t i = 0; i < count; i++)
         add_stroke(shape, outline_point(lines[i][0], lines[i][1]), outline_point(lines[i][2], lines[i][3]));

@@ -1,7 +1,8 @@
-/* raster.h: draws strokes with round ends on a grid of points, in integers.
+/* raster.h: draws strokes with round ends on a grid of points, in integers, and has the outlines of the ten kinds of
+ * drawings. For drawings.c.
  *
- * A pixel has LS_RASTER_SUB × LS_RASTER_SUB points. Coordinates are in 1/LS_RASTER_UNIT of a pixel from the upper left
- * corner. They may lie outside the picture by at most its size. */
+ * A pixel has LS_RASTER_SUB × LS_RASTER_SUB points. Coordinates are in 1/LS_RASTER_UNIT of a pixel from the upper
+ * left corner. They may be outside the picture by at most its size. */
 #ifndef LS_DATA_IMAGES_RASTER_H
 #define LS_DATA_IMAGES_RASTER_H
 
@@ -40,9 +41,10 @@ typedef struct ls_outline {
     ls_raster_point from[LS_OUTLINE_STROKES_MAX], to[LS_OUTLINE_STROKES_MAX];
 } ls_outline;
 
-/* Makes the outline of a kind, in units of 1/16: ±1600. y grows downwards. */
+/* Makes the outline of a kind (0 … 9, as ls_drawing_names), as strokes from[i] to to[i] with coordinates in 1/16 of a
+ * point: ±1600. y grows downwards. */
 void ls_outline_make(unsigned kind, ls_outline *out);
-/* Returns LS_SINE_ONE · sin(2π·angle/LS_TURN), rounded to nearest. */
+/* Returns LS_SINE_ONE · sin(2π·angle/LS_TURN), rounded to nearest: LS_TURN is a full turn. */
 int32_t ls_outline_sine(int32_t angle);
 
 #endif

@@ -29,6 +29,7 @@ static bool forbids_writing(int cause) {
     return cause == EACCES || cause == EPERM || cause == EROFS || cause == ENOSPC || cause == EDQUOT;
 }
 
+/* Adds the advice to the message of the last failure. Returns `status`. */
 static ls_status add_advice(ls_status status) {
     return ls_fail(status, "%s; choose another folder for the cache with XDG_CACHE_HOME", ls_status_message());
 }
@@ -96,6 +97,7 @@ static long owner_of(int fd) {
     return strtol(text, NULL, 10);
 }
 
+/* Writes "process N, which is tokenizing FILE" for messages. */
 static void describe_owner(long pid, const char *source, char *out, size_t capacity) {
     if (pid > 0)
         snprintf(out, capacity, "process %ld, which is tokenizing %.*s", pid, SHOWN, source);
@@ -103,6 +105,7 @@ static void describe_owner(long pid, const char *source, char *out, size_t capac
         snprintf(out, capacity, "another process, which is tokenizing %.*s", SHOWN, source);
 }
 
+/* Sleeps for so long; less if a signal arrives. */
 static void sleep_s(double seconds) {
     struct timespec rest = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
     (void)nanosleep(&rest, NULL);
@@ -116,7 +119,8 @@ typedef struct waiting {
     bool told;
 } waiting;
 
-/* Waits 50 ms for the owner of the lock. The owner makes progress as long as it changes the time of the file. */
+/* Waits 50 ms for the owner of the lock, which makes progress as long as it changes the time of the file. Reports the
+ * wait once through `say`. LS_ERR_DEADLINE after wait_s seconds without progress. */
 static ls_status keep_waiting(const ls_cache_lock *lock, waiting *w, const char *source, double wait_s,
                               void (*say)(void *ctx, const char *message), void *say_ctx) {
     char message[LS_MESSAGE_MAX], owner[LS_MESSAGE_MAX / 2];
@@ -142,6 +146,7 @@ static ls_status keep_waiting(const ls_cache_lock *lock, waiting *w, const char 
     return LS_OK;
 }
 
+/* Writes the number of this process into the lock's file. */
 static void write_owner(int fd) {
     char text[OWNER_BYTES];
     int length = snprintf(text, sizeof text, "%ld\n", (long)getpid());
@@ -192,7 +197,7 @@ void ls_cache_lock_release(ls_cache_lock *lock) {
 
 /* ---- what was left behind ---------------------------------------------------------------------------------------- */
 
-/* Splits a name that begins with a key into the key and the rest. */
+/* Splits the name of a file of the cache into its key and the rest; returns false if it does not begin with a key. */
 static bool split_name(const char *name, char key[KEY_BYTES + 1], const char **rest) {
     if (strspn(name, "0123456789abcdef") != KEY_BYTES) return false;
     memcpy(key, name, KEY_BYTES);
@@ -201,9 +206,10 @@ static bool split_name(const char *name, char key[KEY_BYTES + 1], const char **r
     return true;
 }
 
+/* Returns whether the process exists. */
 static bool is_running(long pid) { return pid > 0 && (kill((pid_t)pid, 0) == 0 || errno != ESRCH); }
 
-/* Removes the lock of a key. Returns false if a process holds it. */
+/* Removes the lock of a key. Returns whether the key has no lock now: false if a process holds it. */
 static bool remove_free_lock(int folder, const char *key) {
     char name[KEY_BYTES + 8];
     snprintf(name, sizeof name, "%s.lock", key);
@@ -215,7 +221,7 @@ static bool remove_free_lock(int folder, const char *key) {
     return is_free;
 }
 
-/* Finds the process that wrote a temporary file; false if the name is not that of one. */
+/* Finds the process that wrote a temporary file; returns false if the name is not that of one. */
 static bool split_temporary(const char *rest, long *pid) {
     static const char *const marks[] = {".bin.tmp-", ".bin.sums.tmp-"};
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {

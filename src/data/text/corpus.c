@@ -14,6 +14,7 @@
 
 enum { SHOWN = 200, HASH_BLOCK = 1 << 18 };
 
+/* A token file of the corpus. */
 typedef struct part {
     ls_token_file *file;
     uint64_t begin; /* position of its first token in the corpus */
@@ -55,7 +56,8 @@ static ls_status check_file(const ls_corpus *corpus, ls_token_file *file, bool i
     return in_pieces || options->skip_check ? LS_OK : ls_token_file_check(file, corpus->limit, NULL, NULL);
 }
 
-/* Opens a token file, checks it and appends it to the corpus. `is_cached`: it is of the cache. */
+/* Opens a token file, checks it and appends it to the corpus. `is_cached`: it is of the cache. A file that fails the
+ * check stays in the corpus, which the caller closes. */
 static ls_status add_file(ls_corpus *corpus, const char *path, bool is_cached, const ls_corpus_options *options) {
     part *parts = ls_list_grow(corpus->parts, corpus->count, &corpus->capacity, sizeof *parts);
     if (!parts) return ls_fail(LS_ERR_RESOURCE, "out of memory for the list of token files");
@@ -78,6 +80,7 @@ typedef struct head {
     const ls_map *text;
 } head;
 
+/* Refuses a file by its first bytes. Runs under ls_map_guard(). */
 static ls_status check_head(void *ctx) {
     const head *h = ctx;
     return ls_not_text_check(h->path, h->text->data, h->text->bytes);
@@ -154,7 +157,7 @@ size_t ls_corpus_files(const ls_corpus *corpus) { return corpus->count; }
 
 bool ls_corpus_has_text(const ls_corpus *corpus) { return corpus->has_text; }
 
-/* Finds the part that contains token `at`. */
+/* Returns the index of the part that contains token `at`. */
 static size_t find_part(const ls_corpus *corpus, uint64_t at) {
     size_t low = 0, high = corpus->count;
     while (high - low > 1) {
@@ -168,7 +171,9 @@ static size_t find_part(const ls_corpus *corpus, uint64_t at) {
     return low;
 }
 
-/* Checks ids again after reading, because a file may change, and an id without an embedding would crash a kernel. */
+/* Fails if an id is not below corpus->limit. Checked again after reading, because a file may change, and an id
+ * without an embedding would crash a kernel. `begin`: position of the first, in the file `from` or (NULL) in the
+ * caller's own data. */
 static ls_status check_ids(const ls_corpus *corpus, const part *from, uint64_t begin, const int32_t *ids,
                            size_t count) {
     uint32_t largest = 0;

@@ -26,7 +26,8 @@ enum { SHOWN = 160, MESSAGE_BYTES = 512 };
 
 static const double WAIT_S = 300;
 
-/* Arguments of the functions that run under ls_map_guard(); the caller releases them. */
+/* An entry of the cache that is looked for or made; ls_corpus_cache_fill() releases what it holds, also after a jump
+ * out of ls_map_guard(). */
 typedef struct filling {
     const char *path;
     const ls_corpus_options *options;
@@ -37,6 +38,7 @@ typedef struct filling {
     ls_cache_lock lock;
 } filling;
 
+/* Passes a message to the caller's callback, or to the log. */
 static void report_message(const ls_corpus_options *options, const char *message) {
     if (options->say) {
         options->say(options->say_ctx, message);
@@ -45,9 +47,11 @@ static void report_message(const ls_corpus_options *options, const char *message
     }
 }
 
+/* The callback of ls_cache_lock_take(): reports that another process makes the entry. */
 static void report_wait(void *options, const char *message) { report_message(options, message); }
 
-/* Hashes everything that the ids depend on. */
+/* Returns the hash of everything that the ids depend on: text, tokenizer, JSONL field, frame and the version of the
+ * files. */
 static ls_hash128 compute_key(const filling *f) {
     const ls_corpus_options *options = f->options;
     const char *field = options->text_field ? options->text_field : "text";
@@ -64,11 +68,13 @@ uint64_t ls_corpus_cache_pieces_from(const ls_corpus_options *options) {
     return options->pieces_from_bytes ? options->pieces_from_bytes : LS_TOKEN_SUMS_FROM_BYTES;
 }
 
+/* Returns the most tokens that a shard has. */
 static uint64_t shard_tokens(const ls_corpus_options *options) {
     return options->cache_shard_tokens ? options->cache_shard_tokens : SHARD_TOKENS;
 }
 
-/* Verifies a whole shard, unless it is large and its sums are sound. */
+/* Verifies the checksum of a whole shard, unless it is large and has sound checksums of its pieces, which are
+ * verified when they are read. */
 static ls_status verify_shard(ls_token_file *file, const ls_corpus_options *options) {
     char why[MESSAGE_BYTES] = "";
     bool in_pieces;
@@ -82,7 +88,8 @@ static ls_status verify_shard(ls_token_file *file, const ls_corpus_options *opti
     return LS_OK;
 }
 
-/* Checks that a shard is complete, of this tokenizer, and has the ids that were written. */
+/* Checks that a shard is complete, of this tokenizer, and has the ids that were written. Adds its tokens and the
+ * bytes of its text to *tokens and *bytes. */
 static ls_status check_shard(const char *path, const ls_corpus_options *options, uint64_t *tokens, uint64_t *bytes) {
     ls_token_file *file = NULL;
     LS_TRY(ls_token_file_open(path, &file));
@@ -95,7 +102,7 @@ static ls_status check_shard(const char *path, const ls_corpus_options *options,
     return status;
 }
 
-/* Returns whether all shards exist and are sound, and counts their tokens. `tells`: log damage as a warning. */
+/* Returns whether all shards exist and are sound, and counts their tokens. `tells`: logs damage as a warning. */
 static bool is_filled(const filling *f, bool tells, uint64_t *tokens) {
     uint64_t bytes = 0, before = 0;
     *tokens = 0;
@@ -151,6 +158,7 @@ static ls_status fill_cache(filling *f) {
     return LS_OK;
 }
 
+/* Reports that the text was tokenized before. */
 static void report_found(const filling *f, uint64_t tokens) {
     char message[MESSAGE_BYTES];
     snprintf(message, sizeof message, "%.*s: %" PRIu64 " tokens, tokenized before (%.*s)", SHOWN, f->path, tokens,
@@ -158,7 +166,8 @@ static void report_found(const filling *f, uint64_t tokens) {
     report_message(f->options, message);
 }
 
-/* Finds the entry, or makes it. Locks only if there is work, because a sound entry never changes. */
+/* Finds the entry, or makes it. Locks only if there is work, because a sound entry never changes. Runs under
+ * ls_map_guard(). Its first call in a process also cleans the folder. */
 static ls_status find_or_fill(void *ctx) {
     static atomic_flag cleaned = ATOMIC_FLAG_INIT;
     filling *f = ctx;

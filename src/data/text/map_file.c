@@ -20,6 +20,7 @@
 
 enum { PATH_BYTES = 1024, SHOWN = 200 };
 
+/* A mapped range and the file it is of. */
 typedef struct ls_map_note {
     atomic_uintptr_t begin; /* 0: free */
     size_t bytes;
@@ -31,6 +32,7 @@ typedef struct ls_map_note {
     char path[PATH_BYTES];
 } ls_map_note;
 
+/* A call of ls_map_guard() in progress on this thread. */
 typedef struct guard {
     sigjmp_buf jump;
     struct guard *outer;
@@ -53,7 +55,7 @@ static const ls_map_note *find_note(uintptr_t at) {
     return NULL;
 }
 
-/* Uses only write(2), as a signal handler must. */
+/* Writes to stderr, with write(2) only, as a signal handler must. */
 static void write_text(const char *text) {
     size_t left = strlen(text);
     while (left > 0) {
@@ -83,7 +85,8 @@ static void on_bus(int number, siginfo_t *info, void *context) {
     if (info->si_code <= 0) (void)raise(number);
 }
 
-/* Uses SA_NODEFER, because the handler is left by a jump and must not leave the signal blocked. */
+/* Installs on_bus(), unless it is the handler already. Uses SA_NODEFER, because the handler is left by a jump and
+ * must not leave the signal blocked. */
 static ls_status install_bus_handler(void) {
     struct sigaction now, action = {.sa_sigaction = on_bus, .sa_flags = SA_SIGINFO | SA_NODEFER};
     if (sigaction(SIGBUS, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_bus) return LS_OK;
@@ -131,6 +134,7 @@ out:
     return status;
 }
 
+/* Frees the note for reuse; it stays in the list. */
 static void remove_note(ls_map_note *note) {
     (void)pthread_mutex_lock(&changes);
     atomic_store(&note->begin, 0);

@@ -1,4 +1,5 @@
-/* map_file.h: maps a regular file into memory. (A pipe or a device may never end.)
+/* map_file.h: maps a regular file into memory, for files of text, token ids and images. (A pipe or a device may never
+ * end.)
  *
  * If another process truncates a mapped file, the system sends SIGBUS to a thread that reads beyond the new end. Inside
  * ls_map_guard() this becomes an error with the file's name. Outside of it, the process prints the name and exits with
@@ -14,15 +15,15 @@
 
 struct ls_map_note;
 
-/* Starts as {0}. */
+/* The bytes of a file, mapped or in memory of malloc(); ls_map_close() releases both. Starts as {0}. */
 typedef struct ls_map {
     const uint8_t *data; /* NULL for an empty file */
     size_t bytes;
     struct ls_map_note *note; /* of a mapped file; NULL: memory of malloc */
 } ls_map;
 
-/* Maps a file for reading. LS_ERR_INPUT if it is not a regular file. On failure there is nothing to release. The first
- * call installs the handler of SIGBUS. */
+/* Maps a whole file for reading. LS_ERR_INPUT if it is not a regular file. On failure there is nothing to release.
+ * The first call installs the handler of SIGBUS. An empty file gives {0}. */
 ls_status ls_map_open(const char *path, ls_map *out);
 /* Unmaps the file, or frees the memory; *map is then {0}. */
 void ls_map_close(ls_map *map);

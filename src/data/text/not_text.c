@@ -10,7 +10,8 @@
 
 enum { SHOWN = 150, HEAD_BYTES = 4096 };
 
-/* `advice` follows "FILE is KIND: " in the message; each %s in it stands for the file, with "…" for a long name. */
+/* A file format by its first bytes: `mark` at offset `at`. `advice` follows "FILE is KIND: " in the message; %s in
+ * it, at most one, stands for the file. */
 typedef struct format {
     size_t at, length;
     const char *mark, *kind, *advice;

@@ -1,5 +1,5 @@
-/* not_text.h: recognizes files that are not text by their first bytes, so that no run trains on a compressed or binary
- * file by mistake. */
+/* not_text.h: recognizes files that are not text by their first bytes, so that no run trains on a compressed or
+ * binary file by mistake. Corpora and `lockstep tokenize` check with it. */
 #ifndef LS_DATA_TEXT_NOT_TEXT_H
 #define LS_DATA_TEXT_NOT_TEXT_H
 

@@ -14,7 +14,7 @@
 
 enum { SHOWN = 200 };
 
-/* Accepts "val" and "valid" as whole words, but not the beginning of "value". */
+/* Returns whether a word begins here, up to _, -, . or a digit, that is val, valid or validation. */
 static bool is_val_word(const char *word) {
     size_t length = strcspn(word, "_-.0123456789");
     return (length == 3 && strncmp(word, "val", 3) == 0) || (length == 5 && strncmp(word, "valid", 5) == 0) ||
@@ -37,6 +37,7 @@ void ls_paths_fini(ls_paths *paths) {
     *paths = (ls_paths){0};
 }
 
+/* Appends a copy of the name. */
 static ls_status add_path(ls_paths *paths, const char *name) {
     char **names = ls_list_grow(paths->names, paths->count, &paths->capacity, sizeof *names);
     if (names) paths->names = names;
@@ -79,7 +80,7 @@ static ls_status add_folder(ls_paths *paths, const char *folder, ls_split split)
     return status;
 }
 
-/* Adds the files that match the pattern, without .idx; *any: there were some. */
+/* Adds the files that match the pattern, without .idx; sets *any to whether there were some. */
 static ls_status add_matches(ls_paths *paths, const char *pattern, bool *any) {
     glob_t found;
     ls_status status = LS_OK;
@@ -96,7 +97,7 @@ static ls_status add_matches(ls_paths *paths, const char *pattern, bool *any) {
     return status;
 }
 
-/* Adds what one name of the list stands for. */
+/* Adds the files that one name of the list stands for. */
 static ls_status add_name(ls_paths *paths, const char *name, ls_split split) {
     struct stat about;
     bool any = false;
@@ -113,7 +114,8 @@ static ls_status add_name(ls_paths *paths, const char *name, ls_split split) {
     return ls_file_fail_open(name);
 }
 
-/* Adds the files of all names; `only_folders`: other names are ignored. LS_ERR_INPUT if there are none. */
+/* Adds the files of all names; `only_folders`: ignores names that are no folders. LS_ERR_INPUT if there are no files.
+ */
 static ls_status expand_list(const char *list, ls_split split, bool only_folders, ls_paths *out) {
     for (const char *at = list;;) {
         size_t length = strcspn(at, ",");

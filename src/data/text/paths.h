@@ -1,4 +1,4 @@
-/* paths.h: expands a list of names to files.
+/* paths.h: expands the list of names that --data gives to files.
  *
  * Names are separated by commas. A name with * or ? that is not a file itself stands for the matching files, sorted. A
  * folder stands for its files, sorted by name, without those of subfolders, hidden files, Megatron's .idx and
@@ -22,10 +22,12 @@ typedef struct ls_paths {
     size_t count, capacity;
 } ls_paths;
 
-/* Expands a list. Also fails if the result is empty. On failure there is nothing to release. */
+/* Expands a list of names, separated by commas, to the files of the split. Also fails if there are none. On failure
+ * there is nothing to release; otherwise the caller calls ls_paths_fini(). */
 ls_status ls_paths_expand(const char *list, ls_split split, ls_paths *out);
 /* Returns whether a folder of the list has files of the split; names that are no folders do not count. */
 bool ls_paths_any(const char *list, ls_split split);
+/* Frees the names, and empties the list. */
 void ls_paths_fini(ls_paths *paths);
 /* Returns true for "val.bin" and "news_val_000001.bin", false for "train_000001.bin". */
 bool ls_path_is_val(const char *path);

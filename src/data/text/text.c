@@ -12,6 +12,7 @@
 
 enum { SHOWN = 200 };
 
+/* A file that is being tokenized, and where its ids go; `val` is NULL if all go to `train`. */
 typedef struct text_job {
     const char *path;
     const ls_map *text;
@@ -49,7 +50,8 @@ static uint64_t count_invalid(const uint8_t *text, size_t bytes) {
     return invalid;
 }
 
-/* Writes the frame's tokens before a document, except one that already ended the previous document. */
+/* Writes the frame's tokens before a document, unless the previous document ended with the same token, or the text
+ * spells it out and special tokens are recognized. */
 static ls_status begin_document(text_job *job, const void *text, size_t bytes) {
     const ls_text_options *o = job->options;
     const ls_frame *frame = &o->frame;
@@ -77,7 +79,8 @@ static ls_status add_document(text_job *job, const void *text, size_t bytes, boo
 
 /* ---- plain text -------------------------------------------------------------------------------------------------- */
 
-/* Returns the offset of the validation part: after the next line end, or at the next character if there is none. */
+/* Returns the offset of the validation part: after the next line end, or at the next character if no line begins
+ * behind it. */
 static size_t find_cut(const ls_map *text, double val_fraction) {
     size_t cut = (size_t)((double)text->bytes * (1 - val_fraction));
     if (cut > text->bytes) cut = text->bytes;
@@ -99,18 +102,20 @@ static ls_status tokenize_plain(text_job *job) {
 
 /* ---- JSONL ------------------------------------------------------------------------------------------------------- */
 
+/* Returns whether the line has only blanks. */
 static bool is_blank(const uint8_t *at, const uint8_t *end) {
     while (at < end && (*at == ' ' || *at == '\t' || *at == '\r')) at++;
     return at == end;
 }
 
-/* Finds the end of the line at `at`, and returns the start of the next one. */
+/* Sets *stop to the end of the line at `at`, and returns the start of the next one. */
 static const uint8_t *next_line(const uint8_t *at, const uint8_t *end, const uint8_t **stop) {
     const uint8_t *newline = memchr(at, '\n', (size_t)(end - at));
     *stop = newline ? newline : end;
     return newline ? newline + 1 : end;
 }
 
+/* Returns the number of lines of JSONL that are not blank. */
 static uint64_t count_documents(const ls_map *text) {
     const uint8_t *end = text->data + text->bytes, *stop, *told = text->data;
     uint64_t count = 0;
@@ -154,6 +159,7 @@ static ls_status add_line(text_job *job, const uint8_t *line, size_t bytes, uint
     return status;
 }
 
+/* Tokenizes each line as a document; the last ones go to the validation writer, if there is one. */
 static ls_status tokenize_jsonl(text_job *job) {
     const uint8_t *end = job->text->data + job->text->bytes, *stop;
     uint64_t documents = count_documents(job->text), number = 0, line = 0;

@@ -1,4 +1,5 @@
-/* text.h: tokenizes text files document by document, into token writers.
+/* text.h: tokenizes text files document by document, into token writers (token_file.h): for `lockstep tokenize`, and
+ * for the token cache.
  *
  * A file whose name ends in .jsonl or .ndjson has a JSON object on each line, whose text field is a document; blank
  * lines are skipped. Any other file is one document of any bytes but NUL (data/text/not_text.h). Each document is
@@ -24,12 +25,13 @@ typedef struct ls_text_options {
     void *progress_ctx;
 } ls_text_options;
 
-/* Accumulates over several files. */
+/* What was tokenized, accumulated over several files. */
 typedef struct ls_text_counts {
     uint64_t documents, text_bytes;
     uint64_t invalid_bytes; /* that are not UTF-8; kept unchanged */
 } ls_text_counts;
 
+/* Returns whether the name ends in .jsonl or .ndjson. */
 bool ls_text_is_jsonl(const char *path);
 /* Tokenizes a file with the content `text`, and adds to `counts`; `path` decides whether it is JSONL, and is for
  * messages. `val` NULL: all goes to `train`. LS_ERR_INPUT for an empty file, text with a NUL, or JSONL without

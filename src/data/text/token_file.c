@@ -40,6 +40,7 @@ static ls_status open_parts(ls_token_file *file) {
                                  &file->layout);
 }
 
+/* Calls open_parts() under ls_map_guard(). */
 static ls_status open_guarded(void *file) { return open_parts(file); }
 
 ls_status ls_token_file_open(const char *path, ls_token_file **out) {
@@ -82,6 +83,7 @@ const char *ls_token_file_format(const ls_token_file *file) { return file->layou
 
 ls_token_origin ls_token_file_origin(const ls_token_file *file) { return file->layout.origin; }
 
+/* Returns the stored bytes of id number `at`. */
 static const uint8_t *token_at(const ls_token_file *file, uint64_t at) {
     return file->layout.tokens + at * ls_token_width(file->layout.type);
 }
@@ -98,7 +100,7 @@ static size_t find_outside(const int64_t *ids, size_t count, uint64_t limit) {
 
 /* ---- checking ---------------------------------------------------------------------------------------------------- */
 
-/* Arguments of the functions that run under ls_map_guard(). */
+/* Arguments of the functions that run under ls_map_guard(). `vocab` 0: ids are not checked. */
 typedef struct reading {
     const ls_token_file *file;
     uint32_t vocab;
@@ -111,6 +113,7 @@ typedef struct reading {
     int32_t *out;
 } reading;
 
+/* Returns whether lockstep wrote a checksum into the file. */
 static bool has_sum(const ls_token_file *file) { return file->layout.sum.lo || file->layout.sum.hi; }
 
 /* Compares the checksum of header and hashed ids with that in the header. */
@@ -121,7 +124,8 @@ static ls_status check_sum(const ls_token_file *file, const reading *r) {
                    SHOWN, file->path, r->remedy);
 }
 
-/* Checks ids and hash in blocks that stay in the cache while both are computed. */
+/* Checks ids and computes their hash, in blocks that stay in the cache while both are done. Fails at the first id
+ * that is not below the vocabulary. */
 static ls_status check_guarded(void *ctx) {
     const reading *r = ctx;
     const ls_token_file *file = r->file;
@@ -175,6 +179,7 @@ ls_status ls_token_file_verify(const ls_token_file *file) {
 
 /* ---- in pieces --------------------------------------------------------------------------------------------------- */
 
+/* Arguments of compare_header(): `ids` is the hash from the sums; `fits` is its result. */
 typedef struct pairing {
     const ls_token_file *file;
     ls_hash128 ids;
@@ -207,7 +212,7 @@ ls_status ls_token_file_use_sums(ls_token_file *file, uint64_t from_bytes, bool 
     return status;
 }
 
-/* Verifies the sums of the pieces that have ids begin … end − 1. */
+/* Verifies the checksums of the pieces that contain ids begin … end − 1. */
 static ls_status verify_pieces(const ls_token_file *file, uint64_t begin, uint64_t end) {
     uint64_t width = ls_token_width(file->layout.type), wrong;
     if (ls_token_sums_verify(file->sums, file->layout.tokens, begin * width, end * width, &wrong)) return LS_OK;

@@ -1,4 +1,5 @@
-/* token_file.h: reads and writes files of token ids, which are mapped into memory.
+/* token_file.h: reads and writes files of token ids. A corpus reads them, mapped into memory; `lockstep tokenize` and
+ * the token cache write them.
  *
  * Reads these formats, recognized by their content:
  *
@@ -18,7 +19,7 @@
  *     word 11       size of the vocabulary
  *     word 12 … 15  hash of the tokenizer (ls_tokenizer_hash): lo, then hi, each low word first
  *     word 16 … 19  checksum, in the same order: XXH3-128 of two XXH3-128 hashes, that of the header with zeros here
- * and that of all ids as stored; zeros: none (files of version 0.1.0)
+ *                   and that of all ids as stored; zeros: none (files of version 0.1.0)
  *
  * A token file and a writer belong to one thread at a time, but many threads may call functions that take a const file.
  */
@@ -37,29 +38,32 @@
 
 typedef struct ls_token_file ls_token_file;
 
-/* Opens a file; for Megatron, by either of the two names, or without suffix. LS_ERR_INPUT if it is empty, truncated or
- * of another format. On failure *out is NULL. */
+/* Opens a file; for Megatron, by either of the two names, or without suffix. LS_ERR_INPUT if it is empty, truncated
+ * or of another format. Does not read the ids. The caller closes *out, which is NULL on failure. */
 ls_status ls_token_file_open(const char *path, ls_token_file **out);
+/* Closes the file and frees it; NULL does nothing. */
 void ls_token_file_close(ls_token_file *file);
-/* Detects whether the file has tokens: by name (.bin, .idx, a Megatron pair without suffix), else by its first
- * bytes. */
+/* Sets *is_tokens to whether the file has tokens, not text: by name (.bin, .idx, a Megatron pair without suffix),
+ * else by its first bytes. */
 ls_status ls_token_file_detect(const char *path, bool *is_tokens);
 
+/* Returns the number of ids. */
 uint64_t ls_token_file_count(const ls_token_file *file);
 /* Returns the path that was given to open. */
 const char *ls_token_file_path(const ls_token_file *file);
 /* Returns "llm.c", "Megatron" or "nanoGPT". */
 const char *ls_token_file_format(const ls_token_file *file);
 
-/* Metadata of a file that lockstep wrote; zeros for files of other programs. */
+/* What a file's ids were made from. Zeros for files of other programs. */
 typedef struct ls_token_origin {
-    uint64_t text_bytes;
-    uint32_t vocab;
-    ls_hash128 tokenizer;
+    uint64_t text_bytes;  /* of text that the ids stand for; 0: not known */
+    uint32_t vocab;       /* size of the vocabulary */
+    ls_hash128 tokenizer; /* ls_tokenizer_hash() */
 } ls_token_origin;
+/* Returns the metadata; all zeros for files of other programs. */
 ls_token_origin ls_token_file_origin(const ls_token_file *file);
 
-/* Callback for progress; may be NULL everywhere. */
+/* Callback for progress, `done` of `total` in bytes of text or in ids; may be NULL everywhere. */
 typedef void (*ls_data_progress)(void *ctx, uint64_t done, uint64_t total);
 
 /* Reads every id and, if the file has one, the checksum. LS_ERR_INPUT for an id that is not below `vocab` (the message
@@ -79,6 +83,7 @@ ls_status ls_token_file_read(const ls_token_file *file, uint64_t begin, size_t c
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
+/* Writes ids into shards, files of llm.c's format. */
 typedef struct ls_token_writer ls_token_writer;
 
 /* llm.c counts the tokens of a file in 31 bits. */

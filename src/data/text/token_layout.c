@@ -36,12 +36,14 @@ void ls_token_load(ls_token_type type, const uint8_t *from, size_t count, int64_
     }
 }
 
+/* Returns word i of the data, of 32 bits. */
 static uint32_t word_at(const uint8_t *data, size_t i) {
     uint32_t word;
     memcpy(&word, data + 4 * i, sizeof word);
     return word;
 }
 
+/* Returns the 64-bit number at these bytes, of any alignment. */
 static uint64_t u64_at(const uint8_t *data) {
     uint64_t value;
     memcpy(&value, data, sizeof value);
@@ -66,6 +68,8 @@ ls_hash128 ls_token_layout_sum(const void *header, ls_hash128 ids) {
     return ls_hash_combine(parts, sizeof parts / sizeof *parts);
 }
 
+/* Parses llm.c's header, with lockstep's metadata if there are any. The size must be exactly that of the header and
+ * the ids. */
 static ls_status parse_llmc(const char *name, const uint8_t *data, size_t bytes, ls_token_layout *out) {
     if (bytes < LS_LLMC_BYTES)
         return ls_fail(LS_ERR_INPUT, "%.*s is truncated: %zu bytes, less than the header of llm.c's token files (%d)",
@@ -102,6 +106,7 @@ static ls_status parse_llmc(const char *name, const uint8_t *data, size_t bytes,
  * perhaps more. */
 enum { MARK_BYTES = 9, VERSION_AT = 9, TYPE_AT = 17, SEQUENCES_AT = 18, DOCUMENTS_AT = 26, LENGTHS_AT = 34 };
 
+/* Sets *out to the type with this code of Megatron's index. */
 static ls_status megatron_type(const char *name, uint8_t code, ls_token_type *out) {
     static const struct {
         uint8_t code;
@@ -116,7 +121,8 @@ static ls_status megatron_type(const char *name, uint8_t code, ls_token_type *ou
                    code == 6 || code == 7 ? "one of fractions, not of token ids" : "not known");
 }
 
-/* Checks that the sequences follow each other without gaps, because they are read as one sequence. */
+/* Checks that the sequences follow each other without gaps, because they are read as one sequence, and fill the file.
+ * *count: ids in all. */
 static ls_status check_sequences(const char *name, const uint8_t *lengths, const uint8_t *starts, uint64_t sequences,
                                  uint64_t width, uint64_t bytes, uint64_t *count) {
     uint64_t at = 0;
@@ -143,6 +149,7 @@ static ls_status check_sequences(const char *name, const uint8_t *lengths, const
     return LS_OK;
 }
 
+/* Parses the index of a Megatron pair, and checks it against the size of the data. */
 static ls_status parse_megatron(const char *name, const uint8_t *data, size_t bytes, const uint8_t *index,
                                 size_t index_bytes, ls_token_layout *out) {
     static const char mark[MARK_BYTES] = "MMIDIDX\0"; /* and one more zero */

@@ -1,5 +1,6 @@
-/* token_layout.h: finds the ids in the bytes of a token file. Works on memory, so that tests can try any bytes. Results
- * point into these bytes; any thread may call. */
+/* token_layout.h: finds the ids in the bytes of a token file (formats: token_file.h). For token_file.c, and for
+ * token_writer.c, which writes the first of them. Works on memory, so that tests can try any bytes. Results point
+ * into these bytes; any thread may call. */
 #ifndef LS_DATA_TEXT_TOKEN_LAYOUT_H
 #define LS_DATA_TEXT_TOKEN_LAYOUT_H
 
@@ -10,6 +11,7 @@ enum { LS_LLMC_MAGIC_16 = 20240520, LS_LLMC_VERSION_16 = 1, LS_LLMC_MAGIC_32 = 2
 enum { LS_LLMC_ORIGIN_WORD = 8, LS_LLMC_SUM_WORD = 16, LS_LLMC_SUM_END = 20 };
 #define LS_LLMC_ORIGIN_MAGIC 0x4B54534Cu
 
+/* How ids are stored: bits, with a sign (I) or without (U). */
 typedef enum ls_token_type {
     LS_TOKEN_U8,
     LS_TOKEN_I8,
@@ -34,8 +36,8 @@ size_t ls_token_width(ls_token_type type);
 /* Converts `count` stored ids to int64_t. */
 void ls_token_load(ls_token_type type, const uint8_t *from, size_t count, int64_t *out);
 
-/* Returns the checksum of a file in llm.c's format that lockstep wrote: of its header, with zeros instead of the
- * checksum, and of the hash of its ids. */
+/* Returns the checksum of a file in llm.c's format that lockstep wrote: of its header (LS_LLMC_BYTES bytes), with
+ * zeros instead of the checksum, and of `ids`, the hash of its ids. */
 ls_hash128 ls_token_layout_sum(const void *header, ls_hash128 ids);
 
 /* Returns whether a file that begins with these bytes (at least 4) has llm.c's format. */

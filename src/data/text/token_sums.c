@@ -24,11 +24,13 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "sums are written as t
 
 ls_path ls_token_sums_path(const char *shard) { return ls_path_format("%s.sums", shard); }
 
+/* Writes a hash as stored: lo, then hi. */
 static void put_hash(uint8_t *at, ls_hash128 hash) {
     memcpy(at, &hash.lo, sizeof hash.lo);
     memcpy(at + sizeof hash.lo, &hash.hi, sizeof hash.hi);
 }
 
+/* Reads a hash as put_hash() writes it. */
 static ls_hash128 hash_at(const uint8_t *at) {
     ls_hash128 hash;
     memcpy(&hash.lo, at, sizeof hash.lo);
@@ -57,7 +59,7 @@ void ls_token_sum_list_fini(ls_token_sum_list *list) {
     *list = (ls_token_sum_list){0};
 }
 
-/* Returns the bytes of the file, which the caller frees; NULL: no memory. */
+/* Returns the content of the file, *bytes long, which the caller frees; NULL: no memory. */
 static uint8_t *encode_sums(const ls_token_sum_list *list, const ls_token_shard_sums *of, size_t *bytes) {
     const uint32_t version = VERSION, piece = LS_TOKEN_PIECE_BYTES;
     const uint64_t count = list->count;
@@ -105,10 +107,12 @@ struct ls_token_sums {
     _Atomic uint32_t *verified; /* one bit a piece */
 };
 
+/* Returns the number of pieces of so many bytes, the last one perhaps shorter. */
 static size_t pieces_of(uint64_t bytes) {
     return (size_t)(bytes / LS_TOKEN_PIECE_BYTES + (bytes % LS_TOKEN_PIECE_BYTES != 0));
 }
 
+/* Checks that the file is undamaged and belongs to a shard with this number of pieces and this checksum. */
 static ls_status check_sums_file(const char *path, const uint8_t *data, size_t bytes, size_t pieces, ls_hash128 shard) {
     size_t body = HEAD_BYTES + pieces * sizeof(uint64_t);
     uint32_t version, piece;
@@ -158,6 +162,7 @@ void ls_token_sums_close(ls_token_sums *sums) {
     free(sums);
 }
 
+/* Returns whether the piece has the checksum that was written for it. */
 static bool has_its_sum(const ls_token_sums *sums, const uint8_t *ids, uint64_t piece) {
     uint64_t begin = piece * LS_TOKEN_PIECE_BYTES, left = sums->bytes - begin, sum;
     memcpy(&sum, sums->file + HEAD_BYTES + piece * sizeof sum, sizeof sum);

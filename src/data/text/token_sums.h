@@ -41,7 +41,7 @@ typedef struct ls_token_shard_sums {
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* Starts as {0}. */
+/* The checksums of the pieces written so far. Starts as {0}. */
 typedef struct ls_token_sum_list {
     uint64_t *sums;
     size_t count, capacity;
@@ -49,17 +49,20 @@ typedef struct ls_token_sum_list {
 
 /* Appends the sums of these bytes of ids. All calls for a shard but the last must pass whole pieces. */
 ls_status ls_token_sum_list_add(ls_token_sum_list *list, const void *data, size_t bytes);
+/* Frees the checksums, and empties the list. */
 void ls_token_sum_list_fini(ls_token_sum_list *list);
 /* Writes the file at `path`, a temporary name that is the caller's alone, and syncs it to disk. */
 ls_status ls_token_sum_list_write(const ls_token_sum_list *list, const ls_token_shard_sums *of, const char *path);
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
+/* The checksums of an open shard, and which of its pieces were verified. */
 typedef struct ls_token_sums ls_token_sums;
 
 /* Opens the sums of a shard with `bytes` bytes of ids whose header has the checksum `shard`; *ids receives the hash of
  * the ids. If there is no such file, the status is LS_OK and *out NULL. LS_ERR_INPUT: damaged, or of another shard. */
 ls_status ls_token_sums_open(const char *path, uint64_t bytes, ls_hash128 shard, ls_hash128 *ids, ls_token_sums **out);
+/* Frees the checksums; NULL does nothing. */
 void ls_token_sums_close(ls_token_sums *sums);
 
 /* Verifies the pieces that contain bytes begin … end−1 of `ids`, all ids of the shard; each piece once. Returns false

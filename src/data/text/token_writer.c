@@ -74,13 +74,14 @@ void ls_token_writer_keep_sums(ls_token_writer *writer, uint64_t from_bytes) {
 /* Returns the bytes of a stored id: 2, or 4 for a large vocabulary. */
 static size_t token_bytes(const ls_token_writer *writer) { return writer->origin.vocab > 65536 ? 4 : 2; }
 
+/* Writes at offset `at` of the shard, or (−1) behind what was written last. */
 static ls_status write_to_shard(const ls_token_writer *writer, const void *data, size_t bytes, off_t at) {
     if (ls_fd_write(writer->fd, data, bytes, at) == bytes) return LS_OK;
     return ls_fail_errno(LS_ERR_FAILED, "cannot write shard %zu of '%.*s' (token %" PRIu64 ")", writer->begun, SHOWN,
                          writer->prefix, writer->total);
 }
 
-/* Writes the buffer, and adds it to the hash and to the sums. */
+/* Writes the buffer to the shard, and adds it to the hash and to the checksums of pieces. */
 static ls_status flush_buffer(ls_token_writer *writer) {
     size_t bytes = writer->used;
     writer->used = 0;
@@ -89,7 +90,7 @@ static ls_status flush_buffer(ls_token_writer *writer) {
     return write_to_shard(writer, writer->buffer, bytes, -1);
 }
 
-/* Returns whether a shard of so many ids gets sums. */
+/* Returns whether a shard of so many ids gets a file of checksums. */
 static bool has_sums(const ls_token_writer *writer, uint64_t shard_count) {
     return writer->sums_from_bytes < UINT64_MAX && shard_count * token_bytes(writer) >= writer->sums_from_bytes;
 }
@@ -104,6 +105,7 @@ static ls_status write_sums(const ls_token_writer *writer, const uint32_t header
     return ls_token_sum_list_write(&writer->pieces, &of, temporary_path(writer, writer->begun, ".sums").text);
 }
 
+/* Writes a 64-bit number as two words, the low one first. */
 static void put_pair(uint32_t *words, uint64_t value) {
     words[0] = (uint32_t)value;
     words[1] = (uint32_t)(value >> 32);
@@ -211,6 +213,7 @@ ls_status ls_token_writer_add(ls_token_writer *writer, const int32_t *ids, size_
     return LS_OK;
 }
 
+/* Renames a file to its final name. */
 static ls_status rename_file(ls_path from, ls_path to) {
     if (rename(from.text, to.text) == 0) return LS_OK;
     return ls_fail_errno(LS_ERR_FAILED, "cannot put %.*s in place", SHOWN, to.text);

@@ -41,7 +41,7 @@ void ls_added_fini(ls_added *added) {
     *added = (ls_added){0};
 }
 
-/* Returns the longest token of this round at `at`; NULL: none. */
+/* Returns the longest token of this round (late or not) that the text has at `at`; NULL: none. */
 static const ls_added_token *token_at(const ls_added *added, bool late, const uint8_t *at, const uint8_t *end) {
     for (size_t i = added->first[*at]; i < added->first[*at + 1]; i++) {
         const ls_added_token *token = &added->tokens[i];
@@ -51,7 +51,7 @@ static const ls_added_token *token_at(const ls_added *added, bool late, const ui
     return NULL;
 }
 
-/* Returns the start of the blanks before `at`. */
+/* Returns the start of the blanks before `at`; at least `start`. */
 static const uint8_t *strip_left(const uint8_t *start, const uint8_t *at) {
     while (at > start) {
         const uint8_t *before = at - 1;

@@ -7,14 +7,14 @@
 
 enum { SHORT_BYTES = 48, WORD_BYTES = 22, WORD_IDS = 8, WORDS_BITS = 15, WORDS = 1 << WORDS_BITS };
 
-/* A cached piece; a newer one replaces it in its slot. */
+/* A cached piece of at most WORD_BYTES bytes and WORD_IDS ids; a newer one replaces it in its slot. */
 struct ls_word {
     uint8_t bytes, count; /* bytes 0: free */
     uint8_t text[WORD_BYTES];
     int32_t ids[WORD_IDS];
 };
 
-/* Mixes with multipliers from the golden ratio and from the fraction of the square root of 3. */
+/* Returns a hash of two numbers, with multipliers from the golden ratio and the square root of 3. */
 static uint64_t mix(uint64_t a, uint64_t b) {
     uint64_t hash = (a * UINT64_C(0x9E3779B97F4A7C15)) ^ (b * UINT64_C(0xBB67AE8584CAA73B));
     return hash ^ hash >> 29;
@@ -67,7 +67,7 @@ static const ls_merge *find_merge(const ls_bpe *bpe, int32_t left, int32_t right
     return merge->left < 0 ? NULL : merge;
 }
 
-/* Returns the rank of the merge, and its token in *id; UINT32_MAX: the pair is not merged. */
+/* Returns the rank of the pair's merge, and sets *id to the token that it gives; UINT32_MAX: the pair is not merged. */
 static uint32_t rank_of(const ls_bpe *bpe, int32_t left, int32_t right, int32_t *id) {
     const ls_merge *merge = find_merge(bpe, left, right);
     if (!merge) return UINT32_MAX;
@@ -75,7 +75,8 @@ static uint32_t rank_of(const ls_bpe *bpe, int32_t left, int32_t right, int32_t 
     return merge->rank;
 }
 
-/* Merges in place. Returns the number of tokens left. */
+/* Merges a piece of at most SHORT_BYTES tokens in place, searching all pairs for each merge. Returns the number of
+ * tokens left. */
 static size_t merge_short(const ls_bpe *bpe, int32_t *ids, size_t count) {
     uint32_t ranks[SHORT_BYTES];
     int32_t merged[SHORT_BYTES];
@@ -106,11 +107,13 @@ static size_t merge_short(const ls_bpe *bpe, int32_t *ids, size_t count) {
  * that can be merged are in a binary heap, lowest rank first, then leftmost. An entry whose tokens have changed is
  * stale and is skipped when it is popped: its pair no longer gives the id that was recorded with it. */
 
+/* A token in the list of merge_long(). */
 typedef struct symbol {
     uint32_t previous, next; /* NONE at the ends */
     int32_t id;              /* −1: merged into the one before it */
 } symbol;
 
+/* A pair in the heap: its rank, the index of its left token, and the token that it becomes. */
 typedef struct candidate {
     uint32_t rank, at;
     int32_t id;
@@ -118,15 +121,18 @@ typedef struct candidate {
 
 #define NONE UINT32_MAX
 
+/* The pairs that can be merged; items[0] is the next. */
 typedef struct pair_heap {
     candidate *items;
     size_t count;
 } pair_heap;
 
+/* Returns whether pair a is merged before pair b. */
 static bool is_before(const candidate *a, const candidate *b) {
     return a->rank != b->rank ? a->rank < b->rank : a->at < b->at;
 }
 
+/* Moves item i towards the root until the heap is in order. */
 static void sift_up(pair_heap *heap, size_t i) {
     candidate item = heap->items[i];
     while (i > 0 && is_before(&item, &heap->items[(i - 1) / 2])) {
@@ -136,6 +142,7 @@ static void sift_up(pair_heap *heap, size_t i) {
     heap->items[i] = item;
 }
 
+/* Moves item i towards the leaves until the heap is in order. */
 static void sift_down(pair_heap *heap, size_t i) {
     candidate item = heap->items[i];
     for (;;) {
@@ -149,6 +156,7 @@ static void sift_down(pair_heap *heap, size_t i) {
     heap->items[i] = item;
 }
 
+/* Removes and returns the next pair; the heap must not be empty. */
 static candidate pop_candidate(pair_heap *heap) {
     candidate top = heap->items[0];
     heap->items[0] = heap->items[--heap->count];
@@ -188,7 +196,7 @@ static void merge_all(const ls_bpe *bpe, symbol *symbols, pair_heap *heap) {
     }
 }
 
-/* Merges in place: *count tokens, one for each byte, become the first *count. */
+/* Merges a long piece in place, with a heap: *count tokens, one for each byte, become the first *count. */
 static ls_status merge_long(const ls_bpe *bpe, int32_t *ids, size_t *count) {
     size_t n = *count, kept = 0;
     ls_status status = LS_OK;
@@ -212,6 +220,7 @@ out:
     return status;
 }
 
+/* Writes the token of each byte; fails for a byte without one. */
 static ls_status ids_of_bytes(const ls_bpe *bpe, const uint8_t *piece, size_t bytes, int32_t *ids) {
     for (size_t i = 0; i < bytes; i++) {
         ids[i] = bpe->byte_ids[piece[i]];
@@ -223,7 +232,7 @@ static ls_status ids_of_bytes(const ls_bpe *bpe, const uint8_t *piece, size_t by
     return LS_OK;
 }
 
-/* Encodes a piece without the cache. */
+/* Appends the ids of a piece, without the cache. */
 static ls_status encode_piece(const ls_bpe *bpe, const uint8_t *piece, size_t bytes, ls_tokens *out) {
     LS_TRY(ls_tokens_reserve(out, bytes));
     int32_t *ids = out->ids + out->count;

@@ -8,6 +8,7 @@
 
 enum { BATCH_IDS = 1 << 16 };
 
+/* A text that is being encoded. */
 typedef struct encoding {
     ls_tokenizer *tokenizer;
     unsigned flags;
@@ -46,7 +47,8 @@ void ls_tokens_fini(ls_tokens *tokens) {
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-/* Passes a full batch to the sink. `done` is how far the text has been read, or NULL inside a copy of it. */
+/* Passes the ids to the sink once a batch is full. `done` is how far the text has been read, or NULL inside a copy of
+ * it, where nothing is passed. */
 static ls_status flush_ids(encoding *encoder, const uint8_t *done) {
     if (!encoder->sink || !done || encoder->out->count < BATCH_IDS) return LS_OK;
     size_t count = encoder->out->count;
@@ -98,6 +100,7 @@ static ls_status encode_round(encoding *encoder, int round, const uint8_t *text,
     return LS_OK;
 }
 
+/* Encodes text for the tokenizer "bytes": each byte is its id. */
 static ls_status encode_bytes(encoding *encoder, const uint8_t *text, const uint8_t *end) {
     while (text < end) {
         size_t count = (size_t)(end - text) < BATCH_IDS ? (size_t)(end - text) : BATCH_IDS;
@@ -110,6 +113,7 @@ static ls_status encode_bytes(encoding *encoder, const uint8_t *text, const uint
     return LS_OK;
 }
 
+/* Encodes the whole text, of so many bytes, by the tokenizer's kind. */
 static ls_status encode_all(encoding *encoder, size_t bytes) {
     const uint8_t *end = encoder->text + bytes;
     if (!bytes) return LS_OK;

@@ -17,6 +17,7 @@ typedef struct ls_added_token {
     int32_t id;
     const char *text; /* never empty; owned if the token is in a list */
     size_t bytes;
+    /* special: recognized in a text only with LS_ENCODE_SPECIAL; lstrip, rstrip: takes in blanks on that side. */
     bool special, lstrip, rstrip;
     bool late; /* "normalized": searched for in the rest of the text after the others */
 } ls_added_token;
@@ -31,22 +32,23 @@ typedef struct ls_added {
 struct ls_tokenizer {
     bool is_bpe; /* false: ids are bytes */
     char *name;
-    ls_hash128 hash, content[2]; /* content: of the files */
+    ls_hash128 hash, content[2]; /* hash: of all that ids depend on; content: of each file */
     ls_vocab vocab;
     ls_bpe bpe;
-    ls_pretok steps[LS_PRETOK_STEPS_MAX];
+    ls_pretok steps[LS_PRETOK_STEPS_MAX]; /* of the pre-tokenizer, in order */
     size_t step_count;
     bool add_prefix_space;
     ls_added added;
-    int32_t eot, bos;
-    ls_frame frame; /* from its files; `after` may end with eot */
+    int32_t eot, bos; /* end-of-text and beginning-of-text; −1: none */
+    ls_frame frame;   /* from its files; `after` may end with eot */
     char *files[LS_TOKENIZER_FILES_MAX];
     size_t file_count;
 };
 
 /* ---- making (json.c, open.c) ------------------------------------------------------------------------------------- */
 
-/* Fills the empty vocabulary from an object of texts, in GPT-2's alphabet, and ids. */
+/* Fills the empty vocabulary from an object of texts, in GPT-2's alphabet (vocab.h), and ids. Other texts stand for
+ * their own bytes. */
 ls_status ls_tokenizer_load_vocab(ls_tokenizer *tokenizer, const json_t *vocab);
 /* Adds a merge of two tokens in GPT-2's alphabet. `rank` counts from 0. */
 ls_status ls_tokenizer_load_merge(ls_tokenizer *tokenizer, const char *left, size_t left_bytes, const char *right,
@@ -64,6 +66,7 @@ ls_status ls_tokenizer_load_json(ls_tokenizer *tokenizer, const char *name, cons
 void ls_added_sort(ls_added *added);
 /* Returns the id of the token with this text, which may be NULL; −1: none. */
 int32_t ls_added_id(const ls_added *added, const char *text);
+/* Frees the tokens and their texts. */
 void ls_added_fini(ls_added *added);
 
 typedef struct ls_added_match {

@@ -7,6 +7,7 @@
 
 enum { SHOWN = 60 };
 
+/* Returns the field "type"; "(none)" if it is absent. */
 static const char *type_of(const json_t *node) {
     const char *type = json_string_value(json_object_get(node, "type"));
     return type ? type : "(none)";
@@ -56,6 +57,7 @@ static ls_status read_merge(ls_tokenizer *tokenizer, const json_t *merge, uint32
     return ls_tokenizer_load_merge(tokenizer, left, left_bytes, right, strlen(right), rank);
 }
 
+/* Reads vocabulary and merges. */
 static ls_status read_model(ls_tokenizer *tokenizer, const json_t *root) {
     json_t *model, *vocab, *merges;
     LS_TRY(ls_json_get_object(root, "model", &model));
@@ -71,7 +73,7 @@ static ls_status read_model(ls_tokenizer *tokenizer, const json_t *root) {
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
-/* Adds an empty step to the pre-tokenizer. */
+/* Adds an empty step to the pre-tokenizer, and sets *step to it. */
 static ls_status next_step(ls_tokenizer *tokenizer, ls_pretok **step) {
     if (tokenizer->step_count == LS_PRETOK_STEPS_MAX)
         return ls_fail(LS_ERR_INPUT, "the pre_tokenizer has more than %d steps", LS_PRETOK_STEPS_MAX);
@@ -111,7 +113,8 @@ static ls_status read_byte_level(ls_tokenizer *tokenizer, const json_t *node, bo
     return LS_OK;
 }
 
-/* Reads a pre_tokenizer or a sequence of them; *is_byte_level: ByteLevel, the last one, was among them. */
+/* Reads a pre_tokenizer or a sequence of them; sets *is_byte_level if ByteLevel, which must be the last, was among
+ * them. */
 static ls_status read_pretok(ls_tokenizer *tokenizer, const char *name, const json_t *node, bool *is_byte_level) {
     const char *type = type_of(node);
     if (strcmp(type, "Sequence") == 0) {
@@ -149,6 +152,7 @@ static ls_status check_normalizer(const json_t *node) {
 
 /* ---- added tokens ------------------------------------------------------------------------------------------------ */
 
+/* Reads an added token. */
 static ls_status read_added(ls_tokenizer *tokenizer, const json_t *node) {
     const char *text = NULL;
     int64_t id = -1;
@@ -176,6 +180,7 @@ static ls_status read_added(ls_tokenizer *tokenizer, const json_t *node) {
  * ByteLevel changes offsets but no ids. Only the template of a single text is used. In a Sequence, `tokenizers` treats
  * the result of a first template as a pair of texts, so a second template is refused here. */
 
+/* Fails unless the value is an id of the vocabulary. */
 static ls_status check_id(const ls_tokenizer *tokenizer, const json_t *value) {
     json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
     if (id >= 0 && id < tokenizer->vocab.size) return LS_OK;
@@ -216,7 +221,7 @@ static ls_status read_special(const ls_tokenizer *tokenizer, const json_t *node,
     return LS_OK;
 }
 
-/* Reads the template of a single text into the frame. */
+/* Reads the template of a single text into the frame, and BOS and end-of-text from its first and last token. */
 static ls_status read_template(ls_tokenizer *tokenizer, const json_t *node) {
     const json_t *single = json_object_get(node, "single");
     ls_frame frame = {0};

@@ -9,7 +9,8 @@
 /* Limits: bytes of a token; unused ids of a vocabulary, because each id takes memory. */
 enum { TOKEN_BYTES_MAX = 4096, IDS_UNUSED_MAX = 1 << 16, SHOWN = 40 };
 
-/* Checks the length of a token and that its id is not far beyond the number of tokens. */
+/* Checks the length of a token, and that its id is not far beyond the number of tokens, because every id takes
+ * memory. */
 static ls_status check_token(const ls_tokenizer *tokenizer, const char *text, size_t bytes, int64_t id, size_t count) {
     if (bytes > TOKEN_BYTES_MAX)
         return ls_fail(LS_ERR_INPUT, "the token '%.*s…' has %zu bytes; the most is %d", SHOWN, text, bytes,

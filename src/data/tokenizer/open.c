@@ -11,6 +11,7 @@ enum { SHOWN = 200 };
 
 #define FILE_BYTES_MAX ((size_t)256 << 20)
 
+/* Makes an empty tokenizer with this name, without end-of-text and BOS tokens. */
 static ls_status create_tokenizer(const char *name, ls_tokenizer **out) {
     ls_tokenizer *tokenizer = *out = calloc(1, sizeof *tokenizer);
     if (tokenizer) tokenizer->name = strdup(name);
@@ -23,6 +24,7 @@ static ls_status create_tokenizer(const char *name, ls_tokenizer **out) {
     return LS_OK;
 }
 
+/* Makes the tokenizer "bytes", whose ids are the 256 bytes. */
 static ls_status open_byte_tokenizer(ls_tokenizer **out) {
     static const char identity[] = "lockstep tokenizer: bytes";
     ls_status status;
@@ -48,7 +50,8 @@ static void hash_tokenizer(ls_tokenizer *tokenizer) {
     tokenizer->hash = ls_hash_combine(parts, sizeof parts / sizeof *parts);
 }
 
-/* Finishes a tokenizer that was made with `status`: hashes it, or closes it and names it in the message. */
+/* Finishes a tokenizer that was made with `status`: hashes it, or on failure closes it and puts its name before the
+ * message. */
 static ls_status finish_tokenizer(ls_status status, ls_tokenizer **out, const char *name) {
     if (status == LS_OK) {
         hash_tokenizer(*out);
@@ -75,6 +78,7 @@ ls_status ls_tokenizer_from_json(const char *name, const char *text, size_t byte
 
 /* ---- vocab.json and merges.txt ----------------------------------------------------------------------------------- */
 
+/* Returns the number of lines, an empty last one included. */
 static size_t count_lines(const char *text, size_t bytes) {
     size_t lines = 1;
     for (const char *at = text; bytes && (at = memchr(at, '\n', (size_t)(text + bytes - at))) != NULL; at++) lines++;
@@ -194,6 +198,7 @@ static ls_status note_files(ls_tokenizer *tokenizer, const char *path, bool is_f
     return LS_OK;
 }
 
+/* Makes a tokenizer from a tokenizer.json. */
 static ls_status open_json(const char *path, ls_tokenizer **out) {
     char *text = NULL;
     size_t bytes = 0;
@@ -203,6 +208,7 @@ static ls_status open_json(const char *path, ls_tokenizer **out) {
     return status;
 }
 
+/* Makes a tokenizer from a vocab.json and the merges.txt beside it. */
 static ls_status open_merges(const char *vocab_path, ls_tokenizer **out) {
     char *vocab = NULL, *merges = NULL;
     size_t vocab_bytes = 0, merges_bytes = 0;

@@ -7,6 +7,7 @@
 
 #include "data/tokenizer/unicode.h"
 
+/* A position in the text. Functions with (at, end) look at the text from `at` on, which is before `end`. */
 typedef const uint8_t *place;
 
 /* Returns the end of the run of characters of this class, at most `most` of them. */
@@ -104,7 +105,8 @@ static place next_digits(place at, place end, size_t digits_max) {
     return next;
 }
 
-/* Moves to the end of the next piece. Matches in runs of valid UTF-8; the bytes between two runs are one piece. */
+/* Moves to the end of the next piece of a regular expression. Matches in runs of valid UTF-8; the bytes between two
+ * runs are one piece. */
 static ls_status next_regex(ls_pieces *pieces) {
     if (pieces->at == pieces->run_end) {
         pieces->run = pieces->at;

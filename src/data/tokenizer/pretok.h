@@ -23,6 +23,7 @@ typedef struct ls_regex ls_regex;
 
 typedef enum ls_pretok_kind { LS_PRETOK_GPT2, LS_PRETOK_LLAMA3, LS_PRETOK_DIGITS, LS_PRETOK_REGEX } ls_pretok_kind;
 
+/* One step: a well-known pattern, runs of digits, or a regular expression. */
 typedef struct ls_pretok {
     ls_pretok_kind kind;
     size_t digits_max; /* for LLAMA3 and DIGITS: length of the longest piece of digits */
@@ -32,6 +33,7 @@ typedef struct ls_pretok {
 /* Makes the step of a regular expression, or of a plain text to search for: one of the well-known patterns in C, any
  * other in PCRE2. LS_ERR_INPUT if PCRE2 refuses it or is not built in. `name` is for messages. */
 ls_status ls_pretok_init(ls_pretok *step, const char *name, const char *pattern, bool is_plain);
+/* Frees the regular expression, if the step has one. */
 void ls_pretok_fini(ls_pretok *step);
 
 /* The pieces of one text by one step:
@@ -47,7 +49,8 @@ typedef struct ls_pieces {
 static inline ls_pieces ls_pieces_begin(const ls_pretok *step, const uint8_t *text, const uint8_t *end) {
     return (ls_pieces){.step = step, .at = text, .end = end, .run = text, .run_end = text};
 }
-/* Moves `at`, which is before `end`, to the end of the piece that begins there. */
+/* Moves `at`, which is before `end`, to the end of the piece that begins there. Fails only for a regular expression,
+ * with LS_ERR_INPUT, if PCRE2 gives up on the text. */
 ls_status ls_pieces_next(ls_pieces *pieces);
 
 /* ---- regular expressions (pretok_regex.c) ------------------------------------------------------------------------ */
@@ -56,7 +59,8 @@ ls_status ls_pieces_next(ls_pieces *pieces);
 ls_status ls_regex_create(const char *name, const char *pattern, bool is_plain, ls_regex **out);
 void ls_regex_destroy(ls_regex *regex);
 /* Finds the first non-empty match in text[from … bytes), where `text` must be valid UTF-8 and may be looked at before
- * `from`; *start = bytes: none. One thread at a time. */
+ * `from`; *start = bytes: there is none. LS_ERR_INPUT if PCRE2 gives up. One thread at a time, because matching uses
+ * memory of `regex`. */
 ls_status ls_regex_find(const ls_regex *regex, const uint8_t *text, size_t bytes, size_t from, size_t *start,
                         size_t *end);
 

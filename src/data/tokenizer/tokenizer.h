@@ -1,4 +1,5 @@
-/* tokenizer.h: converts text to token ids and back. The public part is in lockstep.h.
+/* tokenizer.h: converts text to token ids and back, for data, prompts and samples. The public part (open, close,
+ * encode, decode) is in lockstep.h.
  *
  * There are two kinds: "bytes", where an id is a byte, and byte-level BPE, as in GPT-2 and Llama 3. For both,
  * decode(encode(x)) = x for any bytes x. A byte that is not valid UTF-8 counts as a character that is neither letter,
@@ -24,18 +25,20 @@
 
 /* Makes room for so many more ids; the count stays. */
 ls_status ls_tokens_reserve(ls_tokens *tokens, size_t more);
+/* Appends an id. LS_ERR_RESOURCE if memory is short. */
 ls_status ls_tokens_push(ls_tokens *tokens, int32_t id);
 
 /* Makes a tokenizer from the text of a tokenizer.json; `name` is for messages. LS_ERR_INPUT names a feature that is not
  * supported. On failure *out is NULL. */
 ls_status ls_tokenizer_from_json(const char *name, const char *text, size_t bytes, ls_tokenizer **out);
-/* Makes one in the same way from the texts of vocab.json and merges.txt. */
+/* Makes a tokenizer from the texts of vocab.json and merges.txt (GPT-2's form); `name` is for messages. On failure
+ * *out is NULL. */
 ls_status ls_tokenizer_from_merges(const char *name, const char *vocab, size_t vocab_bytes, const char *merges,
                                    size_t merges_bytes, ls_tokenizer **out);
 
 /* ---- encode ------------------------------------------------------------------------------------------------------ */
 
-/* Receives ids piece by piece, with the number of bytes of text read so far. */
+/* Receives ids piece by piece, with the number of bytes of text read so far; `ids` is valid only during the call. */
 typedef ls_status (*ls_tokens_sink)(void *ctx, const int32_t *ids, size_t count, size_t bytes_done);
 /* Encodes like ls_tokenizer_encode(), but passes the ids to `sink`, with memory that does not grow with the text. Ends
  * at the sink's first failure. */
@@ -44,8 +47,8 @@ ls_status ls_tokenizer_encode_to(ls_tokenizer *tokenizer, const void *text, size
 
 /* ---- decode ------------------------------------------------------------------------------------------------------ */
 
-/* Finds the bytes of one id, borrowed; a character may be spread over several ids. An unused id below the size of the
- * vocabulary gives no bytes; any other unknown id is LS_ERR_INPUT. */
+/* Sets *data and *bytes to the text of one id, borrowed, which may be a part of a character. An unused id below the
+ * size of the vocabulary gives no bytes; any other unknown id is LS_ERR_INPUT. */
 ls_status ls_tokenizer_token(const ls_tokenizer *tokenizer, int32_t id, const char **data, size_t *bytes);
 /* Returns whether a token has this id. A model may have more ids than its tokenizer has tokens. */
 bool ls_tokenizer_has_text(const ls_tokenizer *tokenizer, int32_t id);

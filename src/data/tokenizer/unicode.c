@@ -7,6 +7,7 @@
 
 _Static_assert(LS_CHAR_OTHER == 0 && LS_CHAR_SPACE == 3, "the numbers of the classes are those in unicode_table.c");
 
+/* Returns whether the byte continues a character. */
 static bool is_tail(uint8_t byte) { return (byte & 0xC0) == 0x80; }
 
 size_t ls_utf8_decode(const uint8_t *at, const uint8_t *end, uint32_t *code) {
@@ -32,7 +33,8 @@ size_t ls_utf8_decode(const uint8_t *at, const uint8_t *end, uint32_t *code) {
     return *code < 0x10000 || *code > 0x10FFFF ? 0 : 4;
 }
 
-/* Skips valid characters. Returns the place of the first invalid one, or of the first character at or behind `stop`. */
+/* Skips valid characters up to `stop`, 8 bytes at a time where they are ASCII. Returns the place of the first invalid
+ * byte, or of the first character at or behind `stop`; no character is read beyond `end`. */
 static const uint8_t *skip_valid(const uint8_t *at, const uint8_t *stop, const uint8_t *end) {
     while (at < stop) {
         uint64_t word;

@@ -1,4 +1,5 @@
-/* unicode.h: decodes UTF-8 and classifies characters as letters, numbers and spaces.
+/* unicode.h: decodes UTF-8 and classifies characters as letters, numbers and spaces, for the patterns that cut text
+ * into pieces (pretok.h).
  *
  * Letters are the general categories L*, numbers N*, spaces the property White_Space, in the version of Unicode that
  * Hugging Face `tokenizers` 0.23 and tiktoken 0.14 use. A byte that is not part of valid UTF-8 (RFC 3629: no overlong
@@ -15,9 +16,11 @@
 typedef enum ls_char_class { LS_CHAR_OTHER, LS_CHAR_LETTER, LS_CHAR_NUMBER, LS_CHAR_SPACE } ls_char_class;
 
 enum { LS_UNICODE_BLOCKS = 804 };
+/* The table (unicode_table.c): for each block of 256 code points the row of its classes, two bits each. */
 extern const uint8_t ls_unicode_index[LS_UNICODE_BLOCKS];
 extern const uint64_t ls_unicode_classes[][8];
 
+/* Returns the class of a code point; LS_CHAR_OTHER beyond the table. */
 static inline ls_char_class ls_unicode_class(uint32_t code) {
     if (code >= LS_UNICODE_BLOCKS * 256u) return LS_CHAR_OTHER;
     uint64_t word = ls_unicode_classes[ls_unicode_index[code >> 8]][code >> 5 & 7];

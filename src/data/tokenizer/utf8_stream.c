@@ -23,14 +23,16 @@ static bool can_follow(uint8_t lead, size_t i, uint8_t byte) {
     return byte >= low && byte <= high;
 }
 
+/* Copies the bytes to `out` and returns their number. */
 static size_t append_bytes(char *out, const char *text, size_t bytes) {
     memcpy(out, text, bytes);
     return bytes;
 }
 
+/* Writes U+FFFD and returns its length. */
 static size_t put_replacement(char *out) { return append_bytes(out, "\xEF\xBF\xBD", 3); }
 
-/* Writes a complete character, for a terminal in its visible form. */
+/* Writes a complete character, for a terminal in its visible form. Returns the number of bytes written. */
 static size_t put_character(const ls_utf8_stream *stream, const uint8_t *at, size_t bytes, char *out) {
     if (stream->for_terminal) {
         bool is_control = (at[0] < 0x20 && at[0] != '\n' && at[0] != '\t') || at[0] == 0x7F;

@@ -16,6 +16,7 @@ void ls_vocab_fini(ls_vocab *vocab) {
     *vocab = (ls_vocab){0};
 }
 
+/* Fails for lack of memory. */
 static ls_status fail_vocab_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory for the vocabulary"); }
 
 /* Returns the slot where the search for these bytes begins. */
@@ -23,10 +24,12 @@ static uint32_t slot_of(const ls_vocab *vocab, const char *data, size_t bytes) {
     return (uint32_t)XXH3_64bits(data, bytes) & (vocab->slots_capacity - 1);
 }
 
+/* Returns whether the token has these bytes. */
 static bool has_bytes(const ls_vocab *vocab, uint32_t id, const char *data, size_t bytes) {
     return vocab->tokens[id].bytes == bytes && memcmp(ls_vocab_bytes(vocab, id), data, bytes) == 0;
 }
 
+/* Enters the token into the hash table, which must have a free slot. */
 static void enter_id(ls_vocab *vocab, uint32_t id) {
     uint32_t slot = slot_of(vocab, ls_vocab_bytes(vocab, id), vocab->tokens[id].bytes);
     while (vocab->slots[slot]) slot = (slot + 1) & (vocab->slots_capacity - 1);

@@ -1,4 +1,4 @@
-/* vocab.h: the tokens of a vocabulary: id to bytes, and bytes to id.
+/* vocab.h: the tokens of a tokenizer's vocabulary: id to bytes, and bytes to id.
  *
  * Vocabulary files of byte-level BPE write each byte as one printable character (GPT-2's alphabet: 0x20 is Ġ). Here
  * tokens are the bytes themselves. A text with other characters, such as the name of a special token, stands for its
@@ -14,6 +14,7 @@
 
 enum { LS_VOCAB_MAX = 1 << 24 };
 
+/* A token: where its bytes are in the pool; is_there: false for an unused id. */
 typedef struct ls_vocab_token {
     size_t offset;
     uint32_t bytes;
@@ -31,10 +32,10 @@ typedef struct ls_vocab {
 } ls_vocab;
 
 void ls_vocab_fini(ls_vocab *vocab);
-/* Sets the bytes of `id`, replacing earlier ones. `is_found`: ls_vocab_find() shall find the token. LS_ERR_INPUT for an
- * id outside 0 … LS_VOCAB_MAX−1. */
+/* Sets the bytes of `id`, replacing earlier ones. `is_found`: ls_vocab_find() shall find the token; false does not
+ * undo this for a token that an earlier call entered. LS_ERR_INPUT for an id outside 0 … LS_VOCAB_MAX−1. */
 ls_status ls_vocab_put(ls_vocab *vocab, int64_t id, const char *data, size_t bytes, bool is_found);
-/* Returns the id of the token with these bytes; −1: none. */
+/* Returns the id of the token with these bytes, among those put with `is_found`; −1: none. */
 int32_t ls_vocab_find(const ls_vocab *vocab, const char *data, size_t bytes);
 /* Returns the bytes of `id`, which must be there, with a NUL behind them; valid until the next put. */
 static inline const char *ls_vocab_bytes(const ls_vocab *vocab, uint32_t id) {

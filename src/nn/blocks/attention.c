@@ -26,7 +26,8 @@ ls_head_slice ls_head_slice_of(const ls_nn *nn, int i) {
 
 /* ---- rotation ---------------------------------------------------------------------------------------------------- */
 
-/* Rotates q and k, or their gradients back: one call for each slice, since only its q and k heads are neighbours. */
+/* Rotates q and k (RoPE), or with `back` their gradients back: one call for each slice, since only its q and k heads
+ * are neighbours. */
 static ls_status rotate(const ls_nn *nn, size_t layer, void *qkv, bool back) {
     const ls_shape *shape = nn->shape;
     size_t table = layer % ls_shape_rope_tables(shape) * nn->rope.elems;
@@ -49,14 +50,17 @@ static ls_status rotate(const ls_nn *nn, size_t layer, void *qkv, bool back) {
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
+/* Returns a tensor of heads that attention reads: `d` elements from head to head. */
 static ls_attention_in heads_in(const void *at, size_t row_stride, size_t d) {
     return (ls_attention_in){at, row_stride, d};
 }
 
+/* Returns a tensor of heads that attention writes. */
 static ls_attention_out heads_out(void *at, size_t row_stride, size_t d) {
     return (ls_attention_out){at, row_stride, d};
 }
 
+/* Returns the dropout of attention weights for the heads of a slice; scale 0: none. */
 static ls_attention_drop drop_of(const ls_block *block, const ls_nn *nn, const ls_head_slice *s) {
     const ls_dropout *dropout = &nn->dropout;
     if (!(dropout->p > 0)) return (ls_attention_drop){.scale = 0};
@@ -69,6 +73,7 @@ static ls_attention_drop drop_of(const ls_block *block, const ls_nn *nn, const l
         .heads = nn->shape->H};
 }
 
+/* Fills one attention call for each of this worker's slices, with its tensors of the forward pass. */
 static void describe(const ls_block *block, const ls_nn *nn, ls_attention parts[LS_SLICES_MAX]) {
     const ls_shape *shape = nn->shape;
     const ls_transformer_saved *saved = block->saved;
@@ -93,6 +98,7 @@ static void describe(const ls_block *block, const ls_nn *nn, ls_attention parts[
     }
 }
 
+/* Returns the call that runs all parts at once. */
 static ls_attention_call call_of(const ls_nn *nn, const ls_attention *parts) {
     return (ls_attention_call){.parts = parts,
                                .nparts = nn->slices,
@@ -102,6 +108,8 @@ static ls_attention_call call_of(const ls_nn *nn, const ls_attention *parts) {
                                .stat_elems = nn->own.heads * nn->rows.T};
 }
 
+/* Computes q, k and v (projection, norms, rotation) into saved->qkv, and attention into half->inner. While text is
+ * generated, keys and values of earlier positions are in front of these rows. */
 static ls_status forward(ls_block *block, ls_nn *nn, const ls_half *half, const void *norm) {
     const ls_transformer_saved *saved = block->saved;
     void *rows = ls_nn_at(nn, saved->qkv, nn->rows.first * nn->own.qkv);
@@ -115,6 +123,8 @@ static ls_status forward(ls_block *block, ls_nn *nn, const ls_half *half, const 
     return nn->ops->attention_forward(nn->device, &call);
 }
 
+/* Computes the gradient of qkv, before rotation and norm, in dqkv. `inner` is only compared with NULL: attention
+ * keeps its output. */
 static ls_status backward(ls_block *block, ls_nn *nn, const ls_half *half, const void *rows, void *dqkv, void *inner) {
     const ls_transformer_kept *kept = block->kept;
     const ls_shape *shape = nn->shape;
@@ -139,6 +149,7 @@ static ls_status backward(ls_block *block, ls_nn *nn, const ls_half *half, const
     return ls_qk_norm_backward(block, nn, dqkv, inner ? half->scratch->dnormed : kept->dnormed);
 }
 
+/* Computes the gradients of the weights of the norms of q and k; only with QK-norm. */
 static ls_status weights(ls_block *block, ls_nn *nn, const ls_half *half, const void *dqkv, ls_block_pass phase) {
     (void)dqkv; /* of q and k it has the gradients before the norm */
     const ls_transformer_kept *kept = block->kept;

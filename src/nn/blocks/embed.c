@@ -2,6 +2,8 @@
 #include "nn/block.h"
 #include "nn/blocks/transformer.h"
 
+/* Adds the token table, cut into slices of the vocabulary, and the table of positions if the family has no rotary
+ * ones. */
 static void declare(ls_block *block, const ls_shape *shape) {
     ls_param tokens = ls_param_matrix("tokens.weight", shape->V, shape->C, shape->init_std);
     tokens.kind = LS_PARAM_TOKENS;
@@ -19,12 +21,14 @@ typedef struct embed_state {
     float *branch;
 } embed_state;
 
+/* Takes memory from the arena for the gradient of the rows, which the first phase of backward leaves for the second. */
 static void carve_kept(const ls_block *block, void *state, const ls_nn *nn, ls_arena *arena) {
     (void)block;
     embed_state *kept = state;
     kept->branch = ls_nn_take_f32(arena, "activations", ls_nn_stream_rows(nn), nn->shape->C);
 }
 
+/* Takes memory from the arena for the gradient after dropout and, with sequence parallelism, for gathered rows. */
 static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared, const ls_nn *nn, bool for_backward,
                           ls_arena *arena) {
     (void)block;
@@ -36,14 +40,15 @@ static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared
     if (for_backward) shared->rows2 = ls_nn_take_f32(arena, "scratch", ls_nn_rows(nn), nn->shape->C);
 }
 
+/* Returns the ids of these rows, and which ids this worker's slices have. */
 static ls_embed_tokens tokens_of(const ls_nn *nn, size_t row, size_t rows) {
     int32_t first = (int32_t)nn->own.first_id, end = first + (int32_t)nn->own.vocabulary;
     return (ls_embed_tokens){
         .ids = nn->input.ids + row, .id_begin = first, .id_end = end, .rows = rows, .C = nn->shape->C};
 }
 
-/* Looks tokens up in a table that workers share: each has the rows of its ids, and other rows are absent, which is what
- * −0 means. */
+/* Looks tokens up in a table that a TP group shares: each worker has the rows of its ids; rows of other ids are −0,
+ * which leaves a sum unchanged. Then sums over the group and adds positions. */
 static ls_status forward_shared(ls_block *block, ls_nn *nn, float *y) {
     size_t C = nn->shape->C;
     float *rows = ls_nn_partial(nn, y, LS_F32);
@@ -63,6 +68,7 @@ static ls_status forward_shared(ls_block *block, ls_nn *nn, float *y) {
     return LS_OK;
 }
 
+/* Looks tokens up and adds positions in one operation, on a worker that has the whole table. */
 static ls_status forward_alone(ls_block *block, ls_nn *nn, float *y) {
     const ls_param *table = ls_block_param(block, LS_ROLE_TOKENS), *position = ls_block_param(block, LS_ROLE_POSITIONS);
     const float *positions = position ? position->w : NULL;
@@ -72,6 +78,7 @@ static ls_status forward_alone(ls_block *block, ls_nn *nn, float *y) {
                                                                positions, nn->rows.first, period, &tokens});
 }
 
+/* Computes the first rows of the residual stream, with dropout. */
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     (void)x;
     LS_TRY(nn->tp.size > 1 ? forward_shared(block, nn, y) : forward_alone(block, nn, y));
@@ -80,8 +87,8 @@ static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
 
-/* Computes a step of the table's gradient: adds its sums to the rows that its tokens name. Other rows are absent, which
- * is what −0 means (rule 9). */
+/* Computes a step of the table's gradient: adds its sums to the rows that its tokens name. Other rows are absent,
+ * which is what −0 means (rule 9 of docs/reference/arithmetic.md). */
 static ls_status token_step(const ls_nn *nn, const ls_grad *grad, const ls_grad_step *step, const float *d,
                             const ls_param *table) {
     size_t row = step->first * nn->rows.T, elems = ls_param_local_elems(table), C = nn->shape->C;
@@ -100,6 +107,7 @@ static ls_status token_step(const ls_nn *nn, const ls_grad *grad, const ls_grad_
     return ls_nn_grad_join(nn, grad, at, joins, elems);
 }
 
+/* Computes a step of the gradient of positions; rows of positions that no sequence reaches are absent (−0). */
 static ls_status position_step(const ls_nn *nn, const ls_grad *grad, const ls_grad_step *step, const float *d,
                                const ls_param *table) {
     size_t C = nn->shape->C, elems = ls_param_elems(table), used = nn->rows.T * C;
@@ -121,6 +129,7 @@ static ls_status token_rows_alone(const ls_nn *nn, const ls_param *table, const 
                                      &(ls_token_grad_call){table->grad.slot[0], d, nn->shape->C, &tokens, &groups});
 }
 
+/* Computes the gradients of both tables from `branch`, the gradient of the rows, after gathering it. */
 static ls_status weights(ls_block *block, ls_nn *nn, const float *branch) {
     const ls_param *table = ls_block_param(block, LS_ROLE_TOKENS), *position = ls_block_param(block, LS_ROLE_POSITIONS);
     const void *all;
@@ -137,6 +146,8 @@ static ls_status weights(ls_block *block, ls_nn *nn, const float *branch) {
     return LS_OK;
 }
 
+/* Turns d into the gradient before dropout, and computes the gradients of the tables. There is no gradient of an
+ * input. */
 static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_block_pass phase) {
     (void)x;
     const embed_state *kept = block->kept, *scratch = block->scratch;
@@ -147,6 +158,7 @@ static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, 
     return phase == LS_BACKWARD_INPUT ? LS_OK : weights(block, nn, branch);
 }
 
+/* Counts collectives: forward sums the rows of a shared table, and the weight gradients gather all rows. */
 static ls_block_traffic traffic(const ls_block *block, ls_block_pass pass, unsigned again) {
     (void)block;
     (void)again;

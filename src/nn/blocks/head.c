@@ -9,6 +9,8 @@
 
 #include "nn/block.h"
 
+/* Adds the final norm and, unless the shape is tied, the head's own table. The tied table is set by the model or the
+ * partition. */
 static void declare(ls_block *block, const ls_shape *shape) {
     ls_block_add(block, LS_ROLE_FINAL_NORM, ls_param_vector("norm.weight", shape->C, LS_INIT_ONES));
     if (!ls_shape_has_rms_norm(shape))
@@ -25,6 +27,7 @@ static size_t chunk_of(const ls_nn *nn) {
     return nn->loss_chunk > 0 && nn->loss_chunk < nn->rows.B ? nn->loss_chunk : nn->rows.B;
 }
 
+/* Memory of one run of the head. */
 typedef struct head_scratch {
     float *stats;   /* [2][stream] of the norm */
     void *norm;     /* [stream][C] its output */
@@ -34,6 +37,8 @@ typedef struct head_scratch {
     float *parts;   /* [max(2·tp, S)][rows of a chunk] */
 } head_scratch;
 
+/* Takes memory from the arena for the norm, for the logits of one chunk of sequences and, in a TP group, for the
+ * shared softmax. */
 static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared, const ls_nn *nn, bool for_backward,
                           ls_arena *arena) {
     (void)block;
@@ -92,7 +97,8 @@ static ls_status share_parts(const ls_nn *nn, float *parts, size_t elems) {
     return ls_tensor_all_gather(nn->device, nn->tp.comm, parts + (size_t)nn->tp.index * elems, parts, bytes);
 }
 
-/* Computes the maxima and the targets' logits of whole rows, over the TP group. */
+/* Computes the maximum of whole rows of logits (in row_max) and the logit of the target (in nn's scratch.loss), over
+ * the TP group. */
 static ls_status shared_max(const ls_nn *nn, const head_scratch *scratch, ls_loss_call call) {
     const float *maxima[LS_SLICES_MAX], *targets[LS_SLICES_MAX];
     for (int t = 0; t < nn->tp.size; t++) {
@@ -107,6 +113,7 @@ static ls_status shared_max(const ls_nn *nn, const head_scratch *scratch, ls_los
     return nn->ops->max(nn->device, &(ls_max_call){nn->scratch.loss, targets, nn->tp.size, call.rows});
 }
 
+/* Computes the sums of exponentials of whole rows in row_sum, by the tree over slices, over the TP group. */
 static ls_status shared_sums(const ls_nn *nn, const head_scratch *scratch, ls_loss_call call) {
     const void *sums[LS_SLICES_MAX];
     for (int i = 0; i < nn->S; i++) sums[i] = scratch->parts + (size_t)i * call.rows;
@@ -117,6 +124,7 @@ static ls_status shared_sums(const ls_nn *nn, const head_scratch *scratch, ls_lo
     return nn->ops->tree_sum(nn->device, &(ls_tree_sum_call){scratch->row_sum, sums, LS_F32, nn->S, call.rows});
 }
 
+/* Computes the loss of each row in nn's scratch.loss and, with steps, replaces the logits by their gradient. */
 static ls_status loss(const ls_nn *nn, const head_scratch *scratch) {
     size_t bounds[LS_SLICES_MAX + 1];
     ls_loss_call call = loss_call(nn, bounds);
@@ -157,7 +165,8 @@ static ls_status add_to_table(ls_nn part, ls_grad_parts *parts, size_t first, co
     return LS_OK;
 }
 
-/* Losses of a micro-batch from its norm, and with steps the gradients of table and norm. */
+/* Computes the losses of a micro-batch from its norm, chunk by chunk; with steps also the gradients of table and
+ * norm. Without targets leaves the logits in scratch. */
 static ls_status chunks(const ls_nn *nn, const head_scratch *scratch, const ls_param *table, const void *norm) {
     ls_grad_parts parts = {.step = NULL};
     size_t most = chunk_of(nn), count;
@@ -179,6 +188,8 @@ static ls_status chunks(const ls_nn *nn, const head_scratch *scratch, const ls_p
     return LS_OK;
 }
 
+/* Computes logits or losses and, in training, the gradients of table, norm and input (in y), because the head has no
+ * backward. */
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     const head_scratch *scratch = block->scratch;
     ls_param *norm_w = ls_block_param(block, LS_ROLE_FINAL_NORM);

@@ -7,8 +7,8 @@
  * matmuls. */
 #include "nn/blocks/transformer.h"
 
-/* Computes out from in, or with dout its gradient din: one call for each slice, since gate and up are neighbours only
- * inside a slice. */
+/* Computes out from in or, if dout is not NULL, the gradient din of in: one call for each slice, since gate and up
+ * are neighbours only inside a slice. */
 static ls_status gated(const ls_nn *nn, const void *in, void *out, const void *dout, void *din) {
     size_t hidden = nn->own.hidden, all = nn->shape->hidden, base = ls_slice_begin(all, nn->S, nn->slice0);
     for (int i = 0; i < nn->slices; i++) {
@@ -36,6 +36,7 @@ static ls_status gated(const ls_nn *nn, const void *in, void *out, const void *d
     return LS_OK;
 }
 
+/* Computes the output of the activation from `in`, its input. */
 static ls_status activate(const ls_nn *nn, const void *in, void *out) {
     if (ls_shape_family(nn->shape)->gated) return gated(nn, in, out, NULL, NULL);
     return nn->ops->act_forward(
@@ -49,6 +50,7 @@ static size_t gate_of(const ls_nn *nn) {
     return nn->shape->gelu_gate || nn->shape->hidden % slices ? 0 : nn->shape->hidden / slices;
 }
 
+/* Computes the input of the activation (saved->wide) and its output (half->inner), fused if the device can. */
 static ls_status forward(ls_block *block, ls_nn *nn, const ls_half *half, const void *norm) {
     const ls_transformer_saved *saved = block->saved;
     void *pre = saved->wide;
@@ -62,6 +64,8 @@ static ls_status forward(ls_block *block, ls_nn *nn, const ls_half *half, const 
     return activate(nn, pre, half->inner);
 }
 
+/* Computes dwide, the gradient of the activation's input, and recomputes `inner`, the activation's output, unless it
+ * is NULL or saved. */
 static ls_status backward(ls_block *block, ls_nn *nn, const ls_half *half, const void *rows, void *dwide, void *inner) {
     const ls_transformer_saved *saved = block->saved;
     const void *pre = saved->wide;
@@ -75,6 +79,8 @@ static ls_status backward(ls_block *block, ls_nn *nn, const ls_half *half, const
     return inner ? activate(nn, pre, inner) : LS_OK;
 }
 
+/* Recomputes the activation's output for the second phase of backward, unless it is saved. The MLP has no parameters
+ * of its own. */
 static ls_status weights(ls_block *block, ls_nn *nn, const ls_half *half, const void *dwide, ls_block_pass phase) {
     (void)dwide;
     const ls_transformer_saved *saved = block->saved;

@@ -18,6 +18,7 @@ typedef struct head_block {
     size_t before; /* heads of a row in the blocks before it */
 } head_block;
 
+/* Returns the block of q heads or k heads (`kind`) of one of this worker's slices. */
 static head_block block_of(const ls_nn *nn, int slice, int kind) {
     ls_head_slice s = ls_head_slice_of(nn, slice);
     size_t group = nn->shape->H / nn->shape->kv_heads, before = s.first_head + s.first_head / group;
@@ -25,15 +26,18 @@ static head_block block_of(const ls_nn *nn, int slice, int kind) {
     return (head_block){s.kv_heads, s.k, before + s.heads};
 }
 
+/* Returns the rows of the norm in this block: one for each token and head. */
 static size_t block_rows(const ls_nn *nn, head_block b) { return ls_nn_rows(nn) * b.heads; }
 
-/* Returns the elements in front of the block. */
+/* Returns how many elements are in front of the block, in a tensor of blocks. */
 static size_t block_at(const ls_nn *nn, head_block b) { return ls_nn_rows(nn) * b.before * nn->shape->head_size; }
 
+/* Returns the weight of the norm of q or of k. */
 static ls_param *weight_of(ls_block *block, int kind) {
     return ls_block_param(block, kind == QUERIES ? LS_ROLE_Q_NORM : LS_ROLE_K_NORM);
 }
 
+/* Returns the call for the norm of a block; x is its input in fp32. */
 static ls_norm_call head_norm_call(const ls_nn *nn, const ls_transformer_saved *saved, head_block b, const ls_param *w,
                                    const float *x) {
     ls_norm_call call = {.rows = block_rows(nn, b), .C = nn->shape->head_size, .rms = true};
@@ -46,7 +50,7 @@ static ls_norm_call head_norm_call(const ls_nn *nn, const ls_transformer_saved *
     return call;
 }
 
-/* Copies the heads of a block between qkv and `heads`, rows of these heads alone. */
+/* Copies the heads of a block from qkv to `heads`, where they are one row after the other, or back (to_qkv). */
 static ls_status copy_heads(const ls_nn *nn, head_block b, void *qkv, void *heads, bool to_qkv) {
     size_t unit = ls_dtype_bytes(nn->policy.act), bytes = b.heads * nn->shape->head_size * unit;
     size_t stride = nn->own.qkv * unit, rows = ls_nn_rows(nn);
@@ -103,7 +107,7 @@ ls_status ls_qk_norm_backward(ls_block *block, const ls_nn *nn, void *dqkv, void
     return LS_OK;
 }
 
-/* Computes the rows of this worker's slices for a step. */
+/* Computes a step of the weight's gradient: a row for each slice of this worker. */
 static ls_status weight_rows(ls_block *block, const ls_nn *nn, const void *dnormed, int kind,
                              const ls_grad_step *step) {
     const ls_transformer_saved *saved = block->saved;

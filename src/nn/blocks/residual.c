@@ -16,7 +16,8 @@ ls_drop ls_nn_drop_of(const ls_nn *nn, uint32_t place) {
     return drop;
 }
 
-/* Computes y = residual + dropout(x). The residual may be NULL; with it y is fp32. */
+/* Computes y = residual + dropout(x). The residual may be NULL; with it y is fp32. `place` names the dropout in the
+ * model. */
 static ls_status drop(const ls_nn *nn, void *y, ls_dtype y_dtype, const float *residual, const void *x,
                       ls_dtype x_dtype, uint32_t place) {
     size_t C = nn->shape->C;
@@ -76,9 +77,9 @@ ls_status ls_half_branch(ls_block *block, ls_nn *nn, const ls_half *half, const 
 
 /* Gradients inside a half, from which its weight gradients are computed. */
 typedef struct half_grads {
-    const void *branch; /* [stream][C] of what goes to the residual stream */
-    const void *rows;   /* the same for all rows */
-    void *dwide, *dnorm;
+    const void *branch;  /* [stream][C] of what goes to the residual stream */
+    const void *rows;    /* the same for all rows */
+    void *dwide, *dnorm; /* of the output of the first projection, and of the norm */
 } half_grads;
 
 /* Computes the weight gradients of the second projection, and of the bias of the first. */

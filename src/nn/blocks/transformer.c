@@ -8,6 +8,8 @@
 
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
 
+/* Returns the parameter as one that slices cut: `units` units of the `parts` parts of a fused weight, with unit_rows
+ * rows each. */
 static ls_param cut(ls_param param, size_t units, int parts, const size_t *unit_rows) {
     size_t row = 0;
     param.split = true;
@@ -21,6 +23,7 @@ static ls_param cut(ls_param param, size_t units, int parts, const size_t *unit_
     return param;
 }
 
+/* Declares attention and the norm before it; slices cut its matrices by key/value heads. */
 static void declare_attention(ls_block *block, const ls_shape *shape, double out_std) {
     size_t group = shape->H / shape->kv_heads * shape->head_size, d = shape->head_size, units = shape->kv_heads;
     size_t rows = ls_shape_qkv_width(shape);
@@ -70,6 +73,7 @@ static double out_std(const ls_shape *shape) {
     return shape->init_std * ls_pow_f64(2.0 * (double)shape->L, -0.5);
 }
 
+/* Adds the parameters of both halves, named "blocks.N. ...". */
 static void declare(ls_block *block, const ls_shape *shape) {
     snprintf(block->label, sizeof block->label, "blocks.%d", block->layer);
     declare_attention(block, shape, out_std(shape));
@@ -94,6 +98,8 @@ ls_half ls_half_open(ls_block *block, int which) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
+/* Takes memory from the arena for the saved tensors of the classes `parts`. With 16-bit types the stream between the
+ * halves is not saved. */
 static void carve_saved(const ls_block *block, void *state, const ls_nn *nn, unsigned parts, ls_arena *arena) {
     (void)block;
     ls_transformer_saved *saved = state;
@@ -120,6 +126,7 @@ static void carve_saved(const ls_block *block, void *state, const ls_nn *nn, uns
     }
 }
 
+/* Takes memory from the arena for the gradients that the first phase of backward leaves for the weights. */
 static void carve_kept(const ls_block *block, void *state, const ls_nn *nn, ls_arena *arena) {
     (void)block;
     ls_transformer_kept *kept = state;
@@ -133,6 +140,7 @@ static void carve_kept(const ls_block *block, void *state, const ls_nn *nn, ls_a
         kept->dnormed = ls_nn_take(nn, arena, "activations", rows, ls_widths_heads(&nn->own) * nn->shape->head_size);
 }
 
+/* Takes scratch memory for QK-norm from the arena. */
 static void carve_heads(ls_transformer_scratch *scratch, const ls_nn *nn, bool for_backward, ls_arena *arena) {
     size_t rows = ls_nn_rows(nn), width = nn->own.query;
     if (!nn->shape->qk_norm) return;
@@ -143,6 +151,7 @@ static void carve_heads(ls_transformer_scratch *scratch, const ls_nn *nn, bool f
         scratch->dnormed = ls_nn_take(nn, arena, "scratch", rows, ls_widths_heads(&nn->own) * nn->shape->head_size);
 }
 
+/* Takes scratch memory from the arena; the two halves use the same part of it in backward. */
 static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared, const ls_nn *nn, bool for_backward,
                           ls_arena *arena) {
     (void)block;
@@ -183,6 +192,7 @@ static float *middle_of(const ls_block *block, const ls_nn *nn) {
     return ls_policy_is_16(&nn->policy) ? scratch->middle : saved->middle;
 }
 
+/* Recomputes the stream between the halves in scratch, if it is not saved. */
 static ls_status remake_middle(const ls_nn *nn, const ls_half *attention, const float *x) {
     if (!ls_policy_is_16(&nn->policy)) return LS_OK;
     return ls_nn_residual(nn, attention->scratch->middle, x, attention->branch, nn->policy.act, attention->place);
@@ -201,6 +211,7 @@ static ls_status last_sum(ls_nn *nn, const ls_half *mlp, const float *middle, fl
     return ls_half_sum(nn, &next, mlp, middle, y);
 }
 
+/* Computes y = x + attention + MLP, and saves what backward needs. */
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     ls_half attention = ls_attention_half(block, nn), mlp = ls_mlp_half(block, nn);
     float *middle = middle_of(block, nn);
@@ -212,6 +223,8 @@ static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     return last_sum(nn, &mlp, middle, y);
 }
 
+/* Fills saved tensors in again from x: LS_SAVE_ATTENTION those of attention with q, k and v, LS_SAVE_WIDE the input
+ * of the MLP's activation. LS_SAVE_KEYS has no effect of its own. */
 static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned parts) {
     const ls_transformer_saved *saved = block->saved;
     ls_half attention = ls_attention_half(block, nn), mlp = ls_mlp_half(block, nn);
@@ -233,6 +246,8 @@ static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned 
     return ls_nn_project(nn, saved->wide, norm, mlp.in_w, mlp.in_b);
 }
 
+/* Turns d into the gradient of x and computes the weight gradients, or one of the two (`phase`): the MLP half first,
+ * then attention. */
 static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_block_pass phase) {
     ls_half attention = ls_attention_half(block, nn), mlp = ls_mlp_half(block, nn);
     mlp.is_rounded = nn->fusion.start_is_done;

@@ -1,7 +1,10 @@
-/* transformer.h: the two halves of a transformer block, and their way to and from the residual stream.
+/* transformer.h: the two halves of a transformer block, attention and MLP, and their way to and from the residual
+ * stream. Private to this folder. A half has a norm, a first projection (in), a body of its own and a second
+ * projection (out):
  *
  *     x ─ norm ─ in ─ body ─ out ─ + x          bodies: attention.c (with qk_norm.c), mlp.c; the rest: residual.c
- */
+ *
+ * What a half adds to the stream is its branch. */
 #ifndef LS_NN_BLOCKS_TRANSFORMER_H
 #define LS_NN_BLOCKS_TRANSFORMER_H
 
@@ -11,11 +14,12 @@
 
  * `rows` are all rows, `stream` those of the residual stream; widths are this worker's. */
 
+/* What backward needs of a forward pass, for one micro-batch. */
 typedef struct ls_transformer_saved {
     float *norm[2]; /* statistics of the two norms, [2][stream] each */
     void *qkv;      /* [rows][qkv width], after norm and rotation */
     void *heads;    /* [rows][query width] what attention gives */
-    float *m, *l;   /* [B][H][T] */
+    float *m, *l;   /* [B][H][T] of each row of attention: maximum of the scores, sum of exponentials */
     float *middle;  /* [stream][C] the residual stream between attention and MLP; in fp32 */
     void *branch;   /* [stream][C] with 16-bit types: the output of attention, to recompute `middle` */
     void *wide;     /* [rows][width of the MLP] before the activation */
@@ -48,7 +52,7 @@ typedef struct ls_transformer_scratch {
     void *dwide;   /* [rows][width of the MLP] */
     void *dheads;  /* [rows][query width] */
     void *dqkv;    /* [rows][qkv width] */
-    float *dots;   /* [B][H][T] */
+    float *dots;   /* [B][H][T] for backward of the softmax: sum over a row of output times its gradient */
     /* With QK-norm: */
     void *dnormed;     /* [rows][query + key width] the gradient of its output, in blocks */
     void *normed;      /* [rows][query width] one block: output of the norm; or, in fp32, the gradient of its input */
@@ -93,13 +97,13 @@ struct ls_half {
 
 /* This worker's heads of one slice. Columns of qkv are q heads, k heads, v heads. */
 typedef struct ls_head_slice {
-    size_t heads, kv_heads;
-    size_t first_head;    /* q heads before it */
-    size_t head_in_model; /* the same, with the heads of earlier workers */
-    size_t q, k, v;       /* columns of qkv */
+    size_t heads, kv_heads; /* of q; of k and of v */
+    size_t first_head;      /* q heads of this worker before it */
+    size_t head_in_model;   /* the same, with the heads of earlier workers */
+    size_t q, k, v;         /* columns of qkv */
 } ls_head_slice;
 
-/* Returns slice i of this worker's. */
+/* Returns the heads of this worker's slice i, counted from its first. */
 ls_head_slice ls_head_slice_of(const ls_nn *nn, int i);
 
 /* Replaces q and k of nn's rows in qkv by their norms, and saves what backward needs. */
@@ -110,25 +114,30 @@ ls_status ls_qk_norm_backward(ls_block *block, const ls_nn *nn, void *dqkv, void
 /* Computes the gradients of both weights from `dnormed`, in the steps of this micro-batch. */
 ls_status ls_qk_norm_weights(ls_block *block, const ls_nn *nn, const void *dnormed);
 
-/* Return the halves of a block for nn's rows. */
+/* Returns the attention half of a block for nn's rows: addresses of its tensors and its functions. The block's state
+ * must be set. */
 ls_half ls_attention_half(ls_block *block, const ls_nn *nn);
+/* Returns the MLP half of a block for nn's rows: addresses of its tensors and its functions. The block's state must
+ * be set. */
 ls_half ls_mlp_half(ls_block *block, const ls_nn *nn);
-/* Fills in what both halves have: parameters, dropout, statistics and kept gradients of half 0 (attention) or 1 (MLP).
- */
+/* Returns half 0 (attention) or 1 (MLP) with what both have filled in: parameters, dropout, statistics and kept
+ * gradients. */
 ls_half ls_half_open(ls_block *block, int which);
 
-/* Computes *norm = norm(x), in scratch, and gathers all rows. */
+/* Computes norm(x) in scratch, and gathers all rows: *norm is that or, with sequence parallelism, the gathered rows. */
 ls_status ls_half_norm(const ls_nn *nn, const ls_half *half, const float *x, const void **norm);
 /* Computes sum = x + the branch of `before`, the half in front of this one, and norm(sum) in scratch: own rows alone.
  */
 ls_status ls_half_sum(const ls_nn *nn, const ls_half *half, const ls_half *before, const float *x, float *sum);
-/* Computes the same, and gathers norm(sum) of all rows in *norm. */
+/* Computes sum = x + the branch of `before`, the half in front of this one, and norm(sum), and gathers norm(sum) of
+ * all rows in *norm. */
 ls_status ls_half_sum_norm(const ls_nn *nn, const ls_half *half, const ls_half *before, const float *x, float *sum,
                            const void **norm);
-/* Computes half->branch from norm. The caller adds it to the stream. */
+/* Computes half->branch from norm: body and second projection. The caller adds it to the stream. */
 ls_status ls_half_branch(ls_block *block, ls_nn *nn, const ls_half *half, const void *norm);
-/* Turns d, the gradient of x + half(norm(x)), into that of x; and in the same pass rounds the gradient of the branch of
- * `before`, where backward of `before` would start with that. */
+/* Turns d, the gradient of x + half(norm(x)), into that of x, and computes the weight gradients, or one of the two
+ * (`phase`). In the same pass rounds the gradient of the branch of `before`, the half in front of this one (or NULL),
+ * because backward of `before` would start with that. */
 ls_status ls_half_backward(ls_block *block, ls_nn *nn, const ls_half *half, ls_half *before, const float *x, float *d,
                            ls_block_pass phase);
 
@@ -137,8 +146,9 @@ ls_drop ls_nn_drop_of(const ls_nn *nn, uint32_t place);
 /* Computes y = x + branch, with dropout of the branch at `place`. x NULL: y, which is the branch, gets the dropout
  * alone. */
 ls_status ls_nn_residual(const ls_nn *nn, float *y, const float *x, const void *branch, ls_dtype dtype, uint32_t place);
-/* Gets the gradient of the branch from d, in this type. *out is `keep` if that is not NULL; else d itself, or `space`
- * if elements were dropped or rounded. With is_rounded the gradient is in place already. */
+/* Sets *out to the gradient of the branch, made from d, in this type. It is in `keep` if that is not NULL; else d
+ * itself, or in `space` if elements were dropped or rounded. With is_rounded the gradient is in its place already.
+ * Counts rounded gradients if nn->act_counts is set. */
 ls_status ls_nn_residual_backward(const ls_nn *nn, const float *d, ls_dtype dtype, uint32_t place, bool is_rounded,
                                   void *keep, void *space, const void **out);
 

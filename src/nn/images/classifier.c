@@ -5,16 +5,20 @@
  *     dx ─────────────────────────────────────────────────────────── dz (in the place of the logits) */
 #include "nn/images/image_layer.h"
 
+/* Returns whether the mean over the image comes first. */
 static bool pools(const ls_block *block) { return block->image.pool == LS_POOL_MEAN; }
 
+/* Returns the number of classes, the width of the logits. */
 static size_t classes(const ls_block *block) { return ls_extent_elems(block->image.mid); }
 
+/* Adds weight and bias of the linear layer. */
 static void declare(ls_block *block, const ls_shape *shape) { ls_image_declare(block, shape->V, shape->C); }
 
 typedef struct classifier_scratch {
     float *pooled, *dpooled; /* means over the image, and their gradient */
 } classifier_scratch;
 
+/* Takes memory from the arena for logits, losses and, with pooling, the means. */
 static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared, const ls_nn *nn, bool for_backward,
                           ls_arena *arena) {
     classifier_scratch *scratch = state;
@@ -25,6 +29,7 @@ static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared
     if (for_backward) scratch->dpooled = ls_image_take(nn, arena, "scratch", block->image.in.channels);
 }
 
+/* Computes the loss of each image and, with steps, replaces the logits by their gradient. */
 static ls_status loss(const ls_block *block, const ls_nn *nn) {
     size_t V = classes(block), bounds[2] = {0, V};
     ls_loss_call call = {.rows = nn->rows.B, .z = nn->scratch.logits, .z_stride = V, .bounds = bounds, .slices = 1};
@@ -38,6 +43,8 @@ static ls_status loss(const ls_block *block, const ls_nn *nn) {
     return nn->ops->loss_rows(nn->device, &call);
 }
 
+/* Computes logits or losses and, in training, the weight gradients and that of the input (in y): the block has no
+ * backward. */
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     const classifier_scratch *scratch = block->scratch;
     void *logits = nn->scratch.logits;

@@ -8,9 +8,12 @@
 #include "base/fault.h"
 #include "nn/images/image_layer.h"
 
+/* Returns the elements of an image in front of the pooling. */
 static size_t mid_elems(const ls_block *block) { return ls_extent_elems(block->image.mid); }
+/* Returns the positions, height × width, of an image in front of the pooling. */
 static size_t positions(const ls_block *block) { return block->image.mid.height * block->image.mid.width; }
 
+/* Adds weight and bias of the convolution. */
 static void declare(ls_block *block, const ls_shape *shape) {
     const ls_image_layer *layer = &block->image;
     (void)shape;
@@ -20,11 +23,13 @@ static void declare(ls_block *block, const ls_shape *shape) {
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
+/* Returns the convolution's call for so many images, without tensors. */
 static ls_conv_call conv_of(const ls_block *block, size_t images) {
     const ls_image_layer *layer = &block->image;
     return ls_image_conv(layer->in, layer->mid.channels, &layer->conv, images);
 }
 
+/* Computes convolution, bias and activation into saved->act. */
 static ls_status activate(ls_block *block, ls_nn *nn, const float *x) {
     const ls_image_saved *saved = block->saved;
     size_t elems = nn->rows.B * mid_elems(block);
@@ -39,6 +44,7 @@ static ls_status activate(ls_block *block, ls_nn *nn, const float *x) {
     return ls_image_act_forward(nn, block->image.act, call.y, elems);
 }
 
+/* Computes y from saved->act by pooling (a copy without it); max pooling also saves the positions of maxima. */
 static ls_status pool(const ls_block *block, const ls_nn *nn, float *y) {
     const ls_image_saved *saved = block->saved;
     ls_pooling_call call = ls_image_pooling(block, nn, block->image.mid, saved->taps);
@@ -51,6 +57,7 @@ static ls_status pool(const ls_block *block, const ls_nn *nn, float *y) {
     }
 }
 
+/* Computes the block's output y from x, and saves the activations for backward. */
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     LS_TRY(activate(block, nn, x));
     return pool(block, nn, y);
@@ -67,6 +74,7 @@ static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned 
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
+/* Computes dact, the gradient in front of the pooling, from d. */
 static ls_status gradient_of_pool(const ls_block *block, const ls_nn *nn, float *dact, const float *d) {
     const ls_image_saved *saved = block->saved;
     ls_pooling_call call = ls_image_pooling(block, nn, block->image.mid, saved->taps);
@@ -89,6 +97,7 @@ static ls_status compute_dpre(const ls_block *block, const ls_nn *nn, float *dpr
     return ls_image_act_backward(nn, block->image.act, dpre, dact, saved->act, elems);
 }
 
+/* Computes a step of the weight's gradient. */
 static ls_status weight_step(ls_block *block, const ls_nn *nn, const float *x, const float *dpre,
                              const ls_grad_step *step) {
     ls_conv_call call = conv_of(block, step->end - step->first);
@@ -97,6 +106,7 @@ static ls_status weight_step(ls_block *block, const ls_nn *nn, const float *x, c
     return ls_image_conv_grad(nn, ls_image_weight(block), step, positions(block), call);
 }
 
+/* Computes a step of the bias's gradient: sums over all positions of the step's images. */
 static ls_status bias_step(ls_block *block, const ls_nn *nn, const float *dpre, const ls_grad_step *step) {
     ls_param *bias = ls_image_bias(block);
     size_t n = bias->rows;
@@ -108,6 +118,7 @@ static ls_status bias_step(ls_block *block, const ls_nn *nn, const float *dpre, 
     return ls_nn_grad_end(nn, bias, &bias->grad, step, ls_grad_rows_elems(ls_nn_grad_rows(nn, bias)));
 }
 
+/* Computes the gradients of weight and bias, in the steps of this micro-batch. */
 static ls_status compute_weight_grads(ls_block *block, const ls_nn *nn, const float *x, const float *dpre) {
     for (int i = 0; i < nn->grads.nsteps; i++) {
         LS_TRY(weight_step(block, nn, x, dpre, &nn->grads.steps[i]));
@@ -116,6 +127,7 @@ static ls_status compute_weight_grads(ls_block *block, const ls_nn *nn, const fl
     return LS_OK;
 }
 
+/* Computes the gradient of the block's input in d. */
 static ls_status compute_input_grad(ls_block *block, const ls_nn *nn, const float *dpre, float *d) {
     ls_conv_call call = conv_of(block, nn->rows.B);
     call.w = ls_image_weight(block)->w;
@@ -125,6 +137,8 @@ static ls_status compute_input_grad(ls_block *block, const ls_nn *nn, const floa
     return ls_nn_made(nn, d, LS_F32, nn->rows.B * ls_extent_elems(block->image.in));
 }
 
+/* Turns d into the gradient of x and computes the weight gradients, or one of the two (`phase`). x is NULL for the
+ * first block, which needs no gradient of its input. */
 static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_block_pass phase) {
     const ls_image_grads *grads = phase == LS_BACKWARD_BOTH ? block->scratch : block->kept;
     float *dpre = grads->dpre;

@@ -8,13 +8,18 @@
 #include "base/fault.h"
 #include "nn/images/image_layer.h"
 
+/* Returns the weight of the convolution. */
 static ls_param *weight_of(ls_block *block, int u) { return ls_block_unit_param(block, LS_ROLE_CONV, u); }
+/* Returns the saved tensors of conv_bn u. */
 static const ls_conv_bn_saved *saved_of(const ls_block *block, int u) {
     const ls_conv_bns_saved *saved = block->saved;
     return &saved->unit[u];
 }
+/* Returns the elements of an output image of conv_bn u. */
 static size_t elems(const ls_block *block, int u) { return ls_extent_elems(block->conv_bn[u].out); }
+/* Returns the output channels of conv_bn u. */
 static size_t channels(const ls_block *block, int u) { return block->conv_bn[u].out.channels; }
+/* Returns the pixels (height × width) of an output image of conv_bn u. */
 static size_t pixels(const ls_block *block, int u) {
     return block->conv_bn[u].out.height * block->conv_bn[u].out.width;
 }
@@ -25,7 +30,8 @@ static size_t pixels(const ls_block *block, int u) {
  * so that every layout gets the same bits. All images of a step must reach the norm at once, so a worker has its share
  * of them in one micro-batch. */
 
-/* Adds the rows of all groups of the step: out[C]. `rows` are those of this worker's groups. */
+/* Adds the rows of all groups of the step, of all workers, in the order of the tree: out[C]. `rows` are those of this
+ * worker's groups. */
 static ls_status join(const ls_nn *nn, const ls_conv_bns_scratch *scratch, const float *rows, size_t C, float *out) {
     const ls_norm_sync *sync = &nn->batch_norm.sync;
     const void *leaf[LS_GROUPS_MAX];
@@ -47,6 +53,7 @@ static ls_status repeat(const ls_nn *nn, float *rows, size_t C) {
     return LS_OK;
 }
 
+/* Marks the call as one with statistics of the whole batch. */
 static void share(const ls_nn *nn, ls_batch_norm_call *call) {
     call->shared = true;
     call->count = (double)(call->pixels * nn->batch_norm.sync.batch);
@@ -71,6 +78,8 @@ static ls_status sync_forward(const ls_nn *nn, const ls_conv_bns_scratch *scratc
     return repeat(nn, call.var, call.channels);
 }
 
+/* Computes backward of a norm over the whole batch; the sums of each group stay in the call's sum and dot, for the
+ * weight gradients. */
 static ls_status sync_backward(const ls_nn *nn, const ls_conv_bns_scratch *scratch, ls_batch_norm_call call) {
     float *sum = scratch->joined_stats, *dot = sum + call.channels;
     share(nn, &call);
@@ -109,6 +118,7 @@ void ls_conv_bn_declare(ls_block *block, int u, const char *number) {
     }
 }
 
+/* Takes memory from the arena for one number of each channel and ghost group. */
 static float *take_stats(const ls_block *block, int u, const ls_nn *nn, const char *kind, ls_arena *arena) {
     size_t ghosts = nn->batch_norm.ghost ? (nn->rows.B + nn->batch_norm.ghost - 1) / nn->batch_norm.ghost : 1;
     return ls_arena_take_array(arena, kind, ghosts, channels(block, u) * sizeof(float));
@@ -126,6 +136,7 @@ void ls_conv_bn_carve_saved(const ls_block *block, void *state, const ls_nn *nn,
     }
 }
 
+/* Takes memory from the arena for the gradients of all conv_bns of the block. */
 static void carve_grads(const ls_block *block, ls_conv_bn_grads *grads, const ls_nn *nn, const char *kind,
                         ls_arena *arena) {
     for (int u = 0; u < block->conv_bns; u++) {
@@ -157,11 +168,13 @@ void ls_conv_bn_carve_scratch(const ls_block *block, void *state, ls_scratch *sh
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
+/* Returns the convolution's call for so many images, without tensors. */
 static ls_conv_call conv_of(const ls_block *block, int u, size_t images) {
     const ls_conv_bn *layer = &block->conv_bn[u];
     return ls_image_conv(layer->in, layer->out.channels, &layer->window, images);
 }
 
+/* Returns the norm's call with the saved tensors and the parameters of conv_bn u. */
 static ls_batch_norm_call norm_of(ls_block *block, const ls_nn *nn, int u) {
     const ls_conv_bn_saved *saved = saved_of(block, u);
     return (ls_batch_norm_call){.images = nn->rows.B,
@@ -179,7 +192,7 @@ static ls_batch_norm_call norm_of(ls_block *block, const ls_nn *nn, int u) {
                                 .eps = (float)nn->shape->eps};
 }
 
-/* Uses the running statistics: their variance takes the place of that of one ghost group. */
+/* Normalizes with the running statistics: their variance takes the place of that of one ghost group. */
 static ls_status norm_infer(ls_block *block, ls_nn *nn, int u, ls_batch_norm_call call) {
     call.ghost = nn->rows.B;
     call.shared = true;
@@ -232,7 +245,7 @@ ls_status ls_conv_bn_input(ls_block *block, const ls_nn *nn, int u, const ls_con
     return ls_nn_made(nn, dx, LS_F32, nn->rows.B * ls_extent_elems(block->conv_bn[u].in));
 }
 
-/* Adds the rows of C numbers of a step's ghost groups. */
+/* Computes a step of the gradient of a vector whose contributions are `rows`, C numbers for each ghost group. */
 static ls_status ghost_sums(const ls_nn *nn, ls_param *param, const float *rows, const ls_grad_step *step) {
     size_t bounds[LS_GRAD_GROUPS_MAX + 1], C = param->rows;
     ls_token_groups groups = ls_nn_groups(nn, step);

@@ -1,7 +1,10 @@
-/* conv_bn.h: a convolution and the batch norm behind it, with its ReLU and what is added before it.
+/* conv_bn.h: a convolution and the batch norm behind it, with its ReLU and the residual that is added before it.
  *
  *     x ─ conv ─ c ─ norm ─ + residual ─ ReLU ─ y          statistics over ghost groups of images, or over
  *                                                         the whole batch, whichever workers have them
+ *
+ * A ghost group is a fixed number of images of the batch (--ghost), so the statistics do not depend on the layout. For
+ * the stem and the residual blocks of ResNet. `u` is the number of a conv_bn in its block.
  *
  * Running statistics are parameters whose gradient is the sum of the statistics of all ghost groups, so they are
  * joined, saved and hashed as gradients and weights are; the optimizer lets them follow (optim/optimizer.h). */
@@ -10,15 +13,16 @@
 
 #include "nn/block.h"
 
-/* What backward of a convolution with its batch norm needs, and gradients from which those of its weights are made. */
+/* What backward of a convolution with its batch norm needs. */
 typedef struct ls_conv_bn_saved {
     float *c, *y;             /* [images][…] the convolution's result, and that of all */
     float *mean, *rstd, *var; /* [ghost group][channel] */
 } ls_conv_bn_saved;
 
+/* Gradients of one conv_bn, from which those of its weights are computed. */
 typedef struct ls_conv_bn_grads {
     float *dc;        /* [images][…] of the convolution's result */
-    float *sum, *dot; /* [ghost group][channel] */
+    float *sum, *dot; /* [ghost group][channel] sums of the gradient; of the gradient times the normalized value */
 } ls_conv_bn_grads;
 
 /* State of the kinds of blocks that have some of them. */
@@ -36,8 +40,8 @@ typedef struct ls_conv_bns_scratch {
     float *gathered;     /* [group of the step][channel] where batch norm is that of the whole batch */
     float *joined_stats; /* [2][channel] */
     float *dpre;         /* gradient in front of a pooling, or of the second convolution's input */
-    float *shortcut;     /* gradient of what goes past the convolutions, and of the input through it */
-    float *side;
+    float *shortcut;     /* gradient of the skip path's end */
+    float *side;         /* gradient of the input through the skip path's convolution */
 } ls_conv_bns_scratch;
 
 /* Returns the gradients that this phase of backward writes or reads. */
@@ -49,16 +53,22 @@ static inline const ls_conv_bn_grads *ls_conv_bn_grads_of(const ls_block *block,
 
 /* Adds the five parameters of the block's conv_bn u. Their names have `number` after "conv" and "norm". */
 void ls_conv_bn_declare(ls_block *block, int u, const char *number);
-/* Carve and count for all conv_bns of a block: the functions of ls_block_kind (block.h). */
+/* Takes memory from the arena for the saved tensors of all conv_bns of a block, if `parts` has LS_SAVE_WIDE
+ * (ls_block_kind.carve_saved). */
 void ls_conv_bn_carve_saved(const ls_block *block, void *saved, const ls_nn *nn, unsigned parts, ls_arena *arena);
+/* Takes memory from the arena for the gradients that the first phase of backward leaves for the weights
+ * (ls_block_kind.carve_kept). */
 void ls_conv_bn_carve_kept(const ls_block *block, void *kept, const ls_nn *nn, ls_arena *arena);
+/* Takes memory from the arena for the gradients of all conv_bns, and for statistics of the whole batch; nothing
+ * unless for_backward (ls_block_kind.carve_scratch). */
 void ls_conv_bn_carve_scratch(const ls_block *block, void *scratch, ls_scratch *shared, const ls_nn *nn,
                               bool for_backward, ls_arena *arena);
+/* Counts the collectives of batch norm over the whole batch (ls_block_kind.traffic). */
 ls_block_traffic ls_conv_bn_traffic(const ls_block *block, ls_block_pass pass, unsigned again);
 /* Sets how much of a step's statistics the running statistics take (ls_param.follow). */
 void ls_conv_bn_settle(ls_block *block, const ls_nn *nn);
 
-/* Computes y, and what backward needs, from x and the residual (or NULL). */
+/* Computes conv_bn u's y, and what backward needs, in its saved tensors, from x and the residual (or NULL). */
 ls_status ls_conv_bn_forward(ls_block *block, ls_nn *nn, int u, const float *x, const float *residual);
 /* Computes dc, sum and dot from dy, and the gradient of the residual in dresidual (or NULL). */
 ls_status ls_conv_bn_backward(ls_block *block, const ls_nn *nn, int u, const float *dy, const ls_conv_bn_grads *grads,

@@ -4,13 +4,16 @@
 
 enum { PURPOSE_DROPOUT = 0x44454e53 }; /* and the place in the model behind it */
 
+/* Returns the outputs of the layer. */
 static size_t outputs(const ls_block *block) { return ls_extent_elems(block->image.out); }
 
+/* Adds weight and bias. */
 static void declare(ls_block *block, const ls_shape *shape) {
     (void)shape;
     ls_image_declare(block, ls_extent_elems(block->image.out), ls_extent_elems(block->image.in));
 }
 
+/* Computes the output of the activation into saved->act. */
 static ls_status activate(ls_block *block, ls_nn *nn, const float *x) {
     const ls_image_saved *saved = block->saved;
     LS_TRY(ls_nn_project(nn, saved->act, ls_image_input(nn, x), ls_image_weight(block), ls_image_bias(block)));
@@ -29,6 +32,7 @@ static ls_status drop(const ls_block *block, const ls_nn *nn, float *y, const fl
     return nn->ops->dropout_add(nn->device, &call);
 }
 
+/* Computes the block's output y from x, with dropout in training, and saves the activation for backward. */
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     const ls_image_saved *saved = block->saved;
     LS_TRY(activate(block, nn, x));
@@ -36,10 +40,13 @@ static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     return ls_device_copy(nn->device, y, saved->act, nn->rows.B * outputs(block) * sizeof *y);
 }
 
+/* Recomputes the output of the activation from x. */
 static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned parts) {
     return parts & LS_SAVE_WIDE ? activate(block, nn, x) : LS_OK;
 }
 
+/* Turns d into the gradient of x and computes the weight gradients, or one of the two (`phase`). x is NULL for the
+ * first block, which needs no gradient of its input. */
 static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_block_pass phase) {
     size_t n = outputs(block);
     ls_param *w = ls_image_weight(block);

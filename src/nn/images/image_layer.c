@@ -9,6 +9,7 @@ void ls_image_declare(ls_block *block, size_t outputs, size_t inputs) {
     ls_block_add(block, LS_ROLE_BIAS, ls_param_vector("bias", outputs, LS_INIT_ZEROS));
 }
 
+/* Returns the device's function for an activation; not for LS_IMAGE_NONE. */
 static ls_act_fn fn_of(ls_image_act act) { return act == LS_IMAGE_RELU ? LS_ACT_RELU : LS_ACT_SIGMOID; }
 
 ls_status ls_image_act_forward(const ls_nn *nn, ls_image_act act, float *y, size_t n) {

@@ -7,14 +7,17 @@
 #include "nn/images/conv_bn.h"
 #include "nn/images/image_layer.h"
 
+/* Returns whether the skip path has a convolution, because sizes change. */
 static bool has_side(const ls_block *block) { return block->conv_bns == 3; }
 
+/* Adds the parameters of its two or three conv_bns. */
 static void declare(ls_block *block, const ls_shape *shape) {
     static const char *const numbers[LS_CONV_BN_MAX] = {"1", "2", "-side"};
     (void)shape;
     for (int u = 0; u < block->conv_bns; u++) ls_conv_bn_declare(block, u, numbers[u]);
 }
 
+/* Takes memory from the arena for the conv_bns and for the gradients of the skip path. */
 static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared, const ls_nn *nn, bool for_backward,
                           ls_arena *arena) {
     ls_conv_bns_scratch *scratch = state;
@@ -25,6 +28,7 @@ static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared
     if (has_side(block)) scratch->side = ls_image_take(nn, arena, "scratch", ls_extent_elems(block->conv_bn[0].in));
 }
 
+/* Computes all conv_bns into their saved tensors; the block's output is that of conv_bn 1. */
 static ls_status run(ls_block *block, ls_nn *nn, const float *x) {
     const ls_conv_bns_saved *saved = block->saved;
     const float *past = x;
@@ -36,17 +40,19 @@ static ls_status run(ls_block *block, ls_nn *nn, const float *x) {
     return ls_conv_bn_forward(block, nn, 1, saved->unit[0].y, past);
 }
 
+/* Computes the block's output y from x, and saves what backward needs. */
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     const ls_conv_bns_saved *saved = block->saved;
     LS_TRY(run(block, nn, x));
     return ls_device_copy(nn->device, y, saved->unit[1].y, nn->rows.B * block->out * sizeof *y);
 }
 
+/* Fills the saved tensors in again from x. */
 static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned parts) {
     return parts & LS_SAVE_WIDE ? run(block, nn, x) : LS_OK;
 }
 
-/* Turns d into the gradient of x. */
+/* Turns d into the gradient of x, and computes what the weight gradients need in `grads`. */
 static ls_status inputs(ls_block *block, ls_nn *nn, const ls_conv_bn_grads *grads, float *d) {
     const ls_conv_bns_scratch *scratch = block->scratch;
     const float *past = scratch->shortcut;
@@ -62,6 +68,7 @@ static ls_status inputs(ls_block *block, ls_nn *nn, const ls_conv_bn_grads *grad
     return nn->ops->add(nn->device, &(ls_add_call){d, d, past, LS_F32, nn->rows.B * block->in});
 }
 
+/* Turns d into the gradient of x and computes the weight gradients, or one of the two (`phase`). */
 static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_block_pass phase) {
     const ls_conv_bns_saved *saved = block->saved;
     const ls_conv_bn_grads *grads = ls_conv_bn_grads_of(block, phase);

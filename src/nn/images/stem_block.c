@@ -3,13 +3,16 @@
 #include "nn/images/conv_bn.h"
 #include "nn/images/image_layer.h"
 
+/* Returns whether a max pooling follows. */
 static bool pools(const ls_block *block) { return block->image.pool != LS_POOL_NONE; }
 
+/* Adds the parameters of its conv_bn. */
 static void declare(ls_block *block, const ls_shape *shape) {
     (void)shape;
     ls_conv_bn_declare(block, 0, "");
 }
 
+/* Takes memory from the arena for the saved tensors and, with pooling, for the positions of its maxima. */
 static void carve_saved(const ls_block *block, void *state, const ls_nn *nn, unsigned parts, ls_arena *arena) {
     ls_conv_bns_saved *saved = state;
     ls_conv_bn_carve_saved(block, saved, nn, parts, arena);
@@ -17,6 +20,7 @@ static void carve_saved(const ls_block *block, void *state, const ls_nn *nn, uns
         saved->taps = ls_arena_take_array(arena, "activations", nn->rows.B, block->out * sizeof(uint32_t));
 }
 
+/* Takes scratch memory from the arena and, with pooling, memory for the gradient in front of it. */
 static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared, const ls_nn *nn, bool for_backward,
                           ls_arena *arena) {
     ls_conv_bns_scratch *scratch = state;
@@ -25,6 +29,7 @@ static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared
         scratch->dpre = ls_image_take(nn, arena, "scratch", ls_extent_elems(block->image.mid));
 }
 
+/* Computes the conv_bn into its saved tensors and, with pooling, y; without pooling y is not written. */
 static ls_status run(ls_block *block, ls_nn *nn, const float *x, float *y) {
     const ls_conv_bns_saved *saved = block->saved;
     LS_TRY(ls_conv_bn_forward(block, nn, 0, ls_image_input(nn, x), NULL));
@@ -35,6 +40,7 @@ static ls_status run(ls_block *block, ls_nn *nn, const float *x, float *y) {
     return nn->ops->max_pool_forward(nn->device, &call);
 }
 
+/* Computes the block's output y from the images, and saves what backward needs. */
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     const ls_conv_bns_saved *saved = block->saved;
     LS_TRY(run(block, nn, x, y));
@@ -47,6 +53,8 @@ static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned 
     return parts & LS_SAVE_WIDE ? run(block, nn, x, scratch->dpre) : LS_OK;
 }
 
+/* Computes the gradient of the convolution's result from d, and the weight gradients, or one of the two (`phase`).
+ * There is no gradient of the input, which is an image. */
 static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_block_pass phase) {
     const ls_conv_bns_saved *saved = block->saved;
     const ls_conv_bns_scratch *scratch = block->scratch;

@@ -105,9 +105,11 @@ bool ls_case_is_fp16(const ls_case *c) {
 
 /* ---- order ------------------------------------------------------------------------------------------------------- */
 
-/* Returns the rank in the order of findings: causes of wrong numbers, causes that only cost time, notes. */
+/* Returns the rank in the order of findings: 0 causes of wrong numbers, 1 causes that only cost time, 2 notes. */
 static int class_of(const ls_finding *f) { return f->is_note ? 2 : ls_cause_is_of_time(f->cause); }
 
+/* qsort() order: by class; causes of time by their share of it, the largest first; others by the step of their first
+ * sign. */
 static int compare_findings(const void *a, const void *b) {
     const ls_finding *x = a, *y = b;
     if (class_of(x) != class_of(y)) return class_of(x) - class_of(y);
@@ -116,11 +118,14 @@ static int compare_findings(const void *a, const void *b) {
     return (int)x->cause - (int)y->cause;
 }
 
+/* Sorts the findings and counts the causes among them. */
 static void sort_findings(ls_diagnosis *d) {
     qsort(d->finding, (size_t)d->finding_count, sizeof *d->finding, compare_findings);
     for (int i = 0; i < d->finding_count; i++) d->cause_count += !d->finding[i].is_note;
 }
 
+/* Returns the verdict; NOT_ENOUGH also if the first cause is UNKNOWN, or there is none but the run has fewer than
+ * FEW_STEPS. */
 static ls_verdict judge_case(const ls_case *c) {
     const ls_diagnosis *d = c->out;
     if (d->cause_count > 0) return d->finding[0].cause == LS_CAUSE_UNKNOWN ? LS_VERDICT_NOT_ENOUGH : LS_VERDICT_CAUSE;
@@ -138,12 +143,14 @@ static char *add_followed(ls_diagnosis *d, long long step) {
 
 #define FOLLOW(d, step, ...) ls_diagnose_print(add_followed(d, step), LS_DIAGNOSE_LINE_MAX, __VA_ARGS__)
 
+/* qsort() order: by step. */
 static int compare_followed(const void *a, const void *b) {
     const ls_followed *x = a, *y = b;
     return (x->step > y->step) - (x->step < y->step);
 }
 
-/* Adds how the loss changed from step `from` to the end, and the first step from which it is not finite. */
+/* Adds to what followed how the loss changed from step `from` to the end, and the first step from which it is not
+ * finite. */
 static void follow_loss(ls_case *c, long long from) {
     const ls_series *s = &c->series;
     size_t at;
@@ -155,6 +162,7 @@ static void follow_loss(ls_case *c, long long from) {
     if (s->first_bad > from) FOLLOW(c->out, s->first_bad, "loss or gradient is not finite");
 }
 
+/* Adds to what followed how many steps after `from` were skipped (overflow), and how many left out outlier groups. */
 static void follow_skips(ls_case *c, long long from) {
     const ls_run_log *run = c->run;
     long long first = LS_RUN_NONE;
@@ -170,6 +178,7 @@ static void follow_skips(ls_case *c, long long from) {
         FOLLOW(c->out, from + 1, "%zu step%s without the outlier groups", dropped, dropped == 1 ? "" : "s");
 }
 
+/* Adds to what followed the last validation loss and the best one, if the last one is after step `from`. */
 static void follow_validation(ls_case *c, long long from) {
     const ls_run_log *run = c->run;
     const ls_run_log_validation *best = NULL, *last = NULL;
@@ -183,6 +192,8 @@ static void follow_validation(ls_case *c, long long from) {
                best->step);
 }
 
+/* Adds to what followed that the loss scale reached its minimum, and why the run stopped, if either is in step `from`
+ * or later. */
 static void follow_events(ls_case *c, long long from) {
     const ls_run_log *run = c->run;
     for (size_t i = 0; i < run->event_count; i++) {
@@ -194,6 +205,8 @@ static void follow_events(ls_case *c, long long from) {
     }
 }
 
+/* Lists what happened after the first cause, by step: other causes and notes, loss, skips, validation and events. For
+ * a cause that only costs time, or an early end, only other findings and events. */
 static void tell_what_followed(ls_case *c) {
     ls_diagnosis *d = c->out;
     long long from = d->finding[0].onset;
@@ -215,11 +228,13 @@ static void tell_what_followed(ls_case *c) {
 /* There are fewer reasons than places. */
 #define MISS(d, ...) ls_diagnose_print((d)->missing[(d)->missing_count++], LS_DIAGNOSE_LINE_MAX, __VA_ARGS__)
 
+/* Returns whether the value of an option turns it off; true also for NULL (not recorded) and "". */
 static bool is_off(const char *value) {
     return !value || !*value || strcmp(value, "0") == 0 || strcmp(value, "false") == 0 || strcmp(value, "off") == 0;
 }
 
-/* Returns false also if the option was not recorded. For "auto" the run recorded whether the guard was on. */
+/* Returns whether a guard was off; false also if the option was not recorded. For "auto" the run recorded whether it
+ * was on. */
 static bool guard_is_off(const ls_run_log *run, const char *option) {
     const char *value = ls_run_log_option_get(run, option);
     return value && (strcmp(value, "auto") == 0 ? !run->start.watched : is_off(value));
@@ -241,6 +256,7 @@ static void list_guards_off(ls_case *c) {
     if (text[0]) MISS(c->out, "by guards that were off: %s", text);
 }
 
+/* Lists what was not recorded and which option records it: metrics, numerics, times of workers, guards, audits. */
 static void list_missing(ls_case *c) {
     const ls_run_log *run = c->run;
     ls_diagnosis *d = c->out;
@@ -266,6 +282,7 @@ static void list_missing(ls_case *c) {
                 "gradients on other workers");
 }
 
+/* Finishes the diagnosis after all rules: order, verdict, what followed, what is missing. */
 static void conclude_diagnosis(ls_case *c) {
     const ls_run_log *run = c->run;
     ls_diagnosis *d = c->out;
@@ -284,6 +301,7 @@ static void conclude_diagnosis(ls_case *c) {
 
 /* ---- all rules on one run ---------------------------------------------------------------------------------------- */
 
+/* Runs all rules. The order matters: later rules ask which causes were found before. */
 static ls_status apply_rules(ls_case *c) {
     LS_TRY(ls_series_make(c->run, &c->series));
     LS_TRY(ls_points_make(c->run, &c->series, &c->points));

@@ -1,8 +1,10 @@
-/* diagnose.h: diagnoses a run from its records: what went wrong, with evidence and the first thing to try.
+/* diagnose.h: diagnoses a finished or running training run from its records: what went wrong, with evidence and the
+ * first thing to try. `lockstep doctor` prints the result, and reports of runs show it.
  *
- * Rules read a run (run_read.h) and add findings. A finding is a cause, or a note: an observation that is normal or had
- * no consequence. Causes are ordered by their first sign, because an earlier one may have caused the others; causes
- * that only cost time come last, the largest first. The figures behind the rules are in docs/reference/doctor.md.
+ * Rules (rules.h) read the records of a run (run_read.h) and add findings. A finding is a cause, or a note: an
+ * observation that is normal or had no consequence. Causes are ordered by their first sign, because an earlier one may
+ * have caused the others; causes that only cost time come last, the largest first. The figures behind the rules are in
+ * docs/reference/doctor.md.
  *
  * The same run always gives the same diagnosis. Texts are copied into the diagnosis, so the run may be freed first. */
 #ifndef LS_OBSERVE_DIAGNOSE_DIAGNOSE_H
@@ -39,7 +41,8 @@ typedef enum ls_cause {
 const char *ls_cause_name(ls_cause cause);
 
 enum { LS_SPELL_MAX = 24 };
-/* Formats a duration as "53.6 s", "4.2 min", "1.2 h" or "3.1 days" (from 2 of a unit on); returns `text`. */
+/* Formats a duration as "53.6 s", "4.2 min", "1.2 h" or "3.1 days": each unit is used from 2 of it on. Returns
+ * `text`. */
 const char *ls_spell(double seconds, char text[LS_SPELL_MAX]);
 /* Returns whether the cause only costs time: it leaves the numbers of the run as they would be. */
 static inline bool ls_cause_is_of_time(ls_cause cause) { return cause >= LS_CAUSE_SLOW_WORKER; }
@@ -80,10 +83,11 @@ typedef struct ls_usage_worker {
     size_t slowest;          /* steps in which it computed longest */
 } ls_usage_worker;
 
+/* How the workers of a run spent its steps: computing, or waiting for each other. */
 typedef struct ls_usage {
     int workers; /* 0: nothing was recorded, or there is one worker */
     size_t steps;
-    bool of_trace;
+    bool of_trace;    /* measured in trace.json, because the metrics have no times of workers */
     int slowest;      /* the worker that computed longest, in all */
     double waited_ms; /* of all other workers, in all steps recorded; NaN: not recorded */
     double busy;      /* share of all workers' time */
@@ -117,13 +121,14 @@ typedef enum ls_use {
 /* Returns a static text: "computing", "waiting for the network", "pipeline bubble", … */
 const char *ls_use_name(ls_use use);
 
+/* How the time of all workers divides into uses, over the steps that recorded enough. */
 typedef struct ls_utilisation {
     size_t steps; /* measured; 0: too little was recorded to say */
     int workers;
-    double step_ms;        /* mean of a step, without what is between them */
-    double share[LS_USES]; /* of all time; they add up to 1 */
-    bool net_is_known;     /* otherwise waiting that is nothing else counts as network, or as bubble in a pipeline */
-    size_t saves, evals;
+    double step_ms;          /* mean of a step, without what is between them */
+    double share[LS_USES];   /* of all time; they add up to 1 */
+    bool net_is_known;       /* otherwise waiting that is nothing else counts as network, or as bubble in a pipeline */
+    size_t saves, evals;     /* checkpoints and evaluations recorded */
     double save_ms, eval_ms; /* mean of one */
 } ls_utilisation;
 
@@ -151,7 +156,7 @@ typedef struct ls_diagnosis {
 /* Applies all rules to the run. The caller frees *out with ls_diagnosis_free(). Fails only with LS_ERR_RESOURCE
  * (memory); then there is nothing to free. A run with few or no records gives LS_VERDICT_NOT_ENOUGH, not an error. */
 ls_status ls_diagnose(const ls_run_log *run, ls_diagnosis *out);
-/* NULL does nothing. */
+/* Frees what the diagnosis points to, but not the struct. NULL does nothing. */
 void ls_diagnosis_free(ls_diagnosis *diagnosis);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "observe/diagnose/rules.h"
 
+/* Returns the time, in seconds, that the recorded steps after `step` took. */
 static double seconds_after(const ls_run_log *run, long long step) {
     double sum = 0;
     for (size_t i = run->step_count; i-- > 0 && run->steps[i].step > step;)
@@ -13,6 +14,7 @@ static double seconds_after(const ls_run_log *run, long long step) {
     return sum;
 }
 
+/* Adds to *f how much of the run must be repeated, given its last checkpoint, and how to continue. */
 static void describe_lost_work(const ls_case *c, ls_finding *f, long long last, long long planned) {
     const ls_run_log *run = c->run;
     long long saved = run->save_count > 0 ? run->saves[run->save_count - 1].step : 0;

@@ -1,12 +1,14 @@
 /* faults.c: workers that compute, or keep, numbers wrongly, as replica checks, hashes and audits saw them. */
 #include "observe/diagnose/rules.h"
 
-/* A value that is not finite is a fault only if repeating the step gave a finite one. */
+/* Returns whether the event shows a faulty worker. A value that is not finite does so only if repeating the step gave
+ * a finite one. */
 static bool is_fault(const ls_run_log_event *e) {
     if (e->kind == LS_EVENT_NON_FINITE) return e->has_recurs && !e->recurs;
     return e->kind == LS_EVENT_REPLICA || e->kind == LS_EVENT_STATE || e->kind == LS_EVENT_AUDIT;
 }
 
+/* Sets the title, and adds evidence, by the kind of the event. */
 static void describe_fault(ls_finding *f, const ls_run_log_event *e) {
     switch (e->kind) {
     case LS_EVENT_REPLICA:
@@ -41,7 +43,7 @@ static void describe_fault(ls_finding *f, const ls_run_log_event *e) {
     }
 }
 
-/* Adds the steps between the last clean check and the fault, and whether the run repeated them. */
+/* Adds as evidence the steps between the last clean check and the fault, and whether the run repeated them. */
 static void describe_doubt(ls_finding *f, const ls_run_log_event *e) {
     if (e->suspect_from != LS_RUN_NONE)
         LS_EVIDENCE(f, "steps %lld to %lld, made since the last clean %s, %s", e->suspect_from, e->suspect_to,

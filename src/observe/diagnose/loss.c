@@ -25,13 +25,15 @@ enum { BESIDE = 6, AROUND = 65, LONE_FROM = 24 }; /* neighbours at each side; st
 
 /* ---- bad data ---------------------------------------------------------------------------------------------------- */
 
+/* The sharp episodes (jumps of the loss that are over at once) of a run. */
 typedef struct jumps {
-    size_t count, far, longest; /* longest: steps of one episode, */
-    size_t lasting;             /* and those of a high one that are far up */
+    size_t count, far, longest; /* far: with a score of FAR or more; longest: most steps near the peak of one episode */
+    size_t lasting;             /* most steps with a score of UP or more in one episode whose score is HIGH or more */
     const ls_episode *first, *largest;
     long long last_step;
 } jumps;
 
+/* Returns the number of steps of the episode with a score of UP or more. */
 static size_t count_steps_up(const ls_series *s, const ls_episode *e) {
     size_t count = 0;
     for (size_t i = e->first; i <= e->last; i++) count += (double)s->at[i].score >= UP;
@@ -69,7 +71,7 @@ static bool jumps_show_bad_data(const ls_series *s, const jumps *j) {
  * downward. */
 typedef struct lone_steps {
     size_t up, down;
-    size_t first, last, largest; /* in the series */
+    size_t first, last, largest; /* indices in the series, of those that are up */
     double rest, score;          /* of the largest: above its neighbours, in scatters */
 } lone_steps;
 
@@ -101,6 +103,7 @@ static size_t find_place(const sliding *w, double value) {
     return low;
 }
 
+/* Adds a value in its place; the window must have room. */
 static void insert_sorted(sliding *w, double value) {
     size_t at = find_place(w, value);
     memmove(w->x + at + 1, w->x + at, (w->n - at) * sizeof *w->x);
@@ -108,17 +111,21 @@ static void insert_sorted(sliding *w, double value) {
     w->n++;
 }
 
+/* Removes a value that the window contains. */
 static void remove_sorted(sliding *w, double value) {
     size_t at = find_place(w, value);
     w->n--;
     memmove(w->x + at, w->x + at + 1, (w->n - at) * sizeof *w->x);
 }
 
+/* Returns the median of the window, which must not be empty. */
 static double median_of_sorted(const sliding *w) {
     size_t n = w->n;
     return n % 2 ? w->x[n / 2] : 0.5 * w->x[n / 2 - 1] + 0.5 * w->x[n / 2];
 }
 
+/* Finds lone steps before a lasting rise of the loss. The scatter of a step is 1.4826 times the median distance of
+ * the AROUND steps around it from their neighbours; a step stands out if it is LONE scatters away. */
 static lone_steps find_lone_steps(const ls_case *c) {
     const ls_series *s = &c->series;
     lone_steps l = {0};
@@ -143,7 +150,8 @@ static lone_steps find_lone_steps(const ls_case *c) {
     return l;
 }
 
-/* By chance one step in 4000 is so far above its neighbours, and one so far below. */
+/* Returns whether there are more lone steps than by chance: one step in 4000 is so far above its neighbours, and one
+ * so far below. */
 static bool lone_steps_show_bad_data(const ls_series *s, const lone_steps *l) {
     return l->up >= 7 + s->count / 200 + 4 * l->down;
 }
@@ -154,6 +162,8 @@ bool ls_loss_tells_data(const ls_case *c) {
     return jumps_show_bad_data(&c->series, &j) || lone_steps_show_bad_data(&c->series, &l);
 }
 
+/* Adds as evidence which samples the step f->step read, from the batch size and where a fork started; nothing if not
+ * recorded. */
 static void describe_step_samples(const ls_case *c, ls_finding *f) {
     double batch = ls_run_log_option_number(c->run, "global-batch"),
            start = ls_run_log_option_number(c->run, "start-samples");
@@ -164,11 +174,13 @@ static void describe_step_samples(const ls_case *c, ls_finding *f) {
     if (first >= 0) LS_EVIDENCE(f, "step %lld used samples %.0f to %.0f of the run", f->step, first, first + batch - 1);
 }
 
+/* Sets the advice for bad data that only the loss shows. */
 static void advise_data(ls_finding *f) {
     LS_ACTION(f, "look for unusual text (binary, another encoding, repetitions) in --data and remove it; --on-outlier "
                  "warn makes the run report the group and its samples");
 }
 
+/* Adds the finding of bad data for lone steps. */
 static void add_lone_steps(ls_case *c, const lone_steps *l) {
     const ls_series *s = &c->series;
     ls_finding *f = ls_finding_add(c, LS_CAUSE_BAD_DATA, s->at[l->first].step, s->at[l->last].step, (double)l->up);
@@ -224,7 +236,8 @@ static const double ADAMW_LR = 0.02;    /* AdamW moves each weight by about the 
 static const double PLATEAU_HIGH = 0.4; /* of the first loss */
 enum { PLATEAU_LEAST = 40, PLATEAU_SHARE = 8, PLATEAU_SMOOTH = 9, PLATEAU_BEGIN = 10 };
 
-/* Returns the first index from `first` on where the loss is below STILL · loss or the rate not near its peak. */
+/* Returns the first index from `first` on where the loss is below STILL times `loss`, or the rate is not near its
+ * peak. */
 static size_t find_plateau_end(const ls_series *s, size_t first, double loss) {
     size_t at = first;
     while (at < s->count && s->at[at].lr >= NEAR_PEAK * s->peak_lr &&
@@ -233,7 +246,7 @@ static size_t find_plateau_end(const ls_series *s, size_t first, double loss) {
     return at;
 }
 
-/* Tries starts an eighth of a stretch apart, which takes O(n) time and misses little. */
+/* Finds the longest plateau. Tries starts an eighth of a stretch apart, which takes O(n) time and misses little. */
 static void find_longest_plateau(const ls_series *s, plateau *out) {
     for (size_t i = PLATEAU_BEGIN; i < s->count;) {
         double loss = ls_series_before(s, i, PLATEAU_SMOOTH);
@@ -337,6 +350,7 @@ static double norm_near(const ls_series *s, size_t at) {
     return ls_median(x, n);
 }
 
+/* Adds evidence of a lasting rise: loss, gradient norm and learning rate. */
 static void describe_rise(const ls_case *c, ls_finding *f) {
     const ls_series *s = &c->series;
     const ls_rise *r = &c->rise;
@@ -375,7 +389,7 @@ static void advise_lr(const ls_case *c, ls_finding *f, double factor) {
         LS_ACTION(f, "a lower --lr%s, %s", longer, base);
 }
 
-/* Moves the onset behind that of another cause before or at the rise, because that explains the rise. */
+/* Moves the onset of `f` behind that of another cause before or at the rise, because that cause explains the rise. */
 static void set_onset(const ls_case *c, ls_finding *f) {
     for (int i = 0; i < c->out->finding_count; i++) {
         const ls_finding *other = &c->out->finding[i];
@@ -384,7 +398,7 @@ static void set_onset(const ls_case *c, ls_finding *f) {
     }
 }
 
-/* Moves the onset before bad data that only the loss shows: with updates this long the loss jumps by itself. */
+/* Moves the onset of `f` before bad data that only the loss shows: with updates this long the loss jumps by itself. */
 static void go_before_jumps(const ls_case *c, ls_finding *f) {
     for (int i = 0; i < c->out->finding_count; i++) {
         const ls_finding *other = &c->out->finding[i];
@@ -406,7 +420,7 @@ static size_t count_waves(const ls_case *c, const ls_episode **first, const ls_e
     return count;
 }
 
-/* Returns NULL if there are too few waves for a cause. */
+/* Adds the finding for repeated, slow rises of the loss; returns NULL if there are too few of them. */
 static ls_finding *add_waves(ls_case *c) {
     const ls_series *s = &c->series;
     const ls_episode *first = NULL, *largest = NULL;
@@ -421,6 +435,7 @@ static ls_finding *add_waves(ls_case *c) {
     return f;
 }
 
+/* Adds the finding for a lasting rise of the loss. */
 static ls_finding *add_rise(ls_case *c) {
     ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, c->series.at[c->rise.first].step, c->series.at[c->rise.top].step,
                                    c->rise.top_loss - c->rise.low_loss);
@@ -431,6 +446,7 @@ static ls_finding *add_rise(ls_case *c) {
     return f;
 }
 
+/* Adds the finding for updates that are too long against the weights. */
 static ls_finding *add_long_updates(ls_case *c, const lengths *l) {
     ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, l->first->step, l->worst->step, l->worst->ratio);
     LS_TITLE(f, "learning rate too high: each update is %.0f %% of the weights, from step %lld on",
@@ -438,6 +454,7 @@ static ls_finding *add_long_updates(ls_case *c, const lengths *l) {
     return f;
 }
 
+/* Adds the finding for a loss that stays where it is while the learning rate is near its peak. */
 static ls_finding *add_plateau(ls_case *c, const plateau *p) {
     ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, p->first, p->last, p->ratio);
     LS_TITLE(f, "learning rate too high: the loss is stuck at %.3f from step %lld to %lld", p->loss, p->first, p->last);
@@ -445,6 +462,7 @@ static ls_finding *add_plateau(ls_case *c, const plateau *p) {
     return f;
 }
 
+/* Adds evidence of a plateau. `has_lengths`: the caller adds the lengths of updates itself. */
 static void describe_plateau(const ls_case *c, const plateau *p, bool has_lengths, ls_finding *f) {
     const ls_series *s = &c->series;
     LS_EVIDENCE(f,

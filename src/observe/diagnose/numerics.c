@@ -18,27 +18,31 @@ static const double LOW_LR = 0.05;   /* of the peak: below it updates may vanish
 
 /* ---- points ------------------------------------------------------------------------------------------------------ */
 
-/* NaN counts as −1. */
+/* Returns the larger of two shares; NaN (not recorded) counts as -1. */
 static double larger_share(float a, float b) {
     double x = isnan(a) ? -1 : (double)a, y = isnan(b) ? -1 : (double)b;
     return x > y ? x : y;
 }
 
+/* Returns whether the block is neither the embedding nor the head. */
 static bool is_inner(const ls_run_log *run, const ls_run_log_numerics *n) {
     return strcmp(run->blocks[n->block], "embedding") != 0 && strcmp(run->blocks[n->block], "head") != 0;
 }
 
+/* qsort() order: largest first. */
 static int compare_down(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x < y) - (x > y);
 }
 
+/* Returns whether the run computed in 16 bits; false if its precision was not recorded. */
 static bool is_16_bit(const ls_run_log *run) {
     int precision;
     return ls_run_option_choice(run, LS_OPT_precision, &precision) && precision != LS_PLAN_FP32;
 }
 
-/* Computes the shares of flushed values. `value`: room for every line of the point. */
+/* Computes the point's shares of values that flush to zero; `inner_only` leaves out embedding and head. `value`:
+ * scratch memory for every line of the point. */
 static void sum_flushed(const ls_run_log *run, ls_point *p, bool inner_only, double *value) {
     size_t n = 0;
     p->worst_flushed = LS_RUN_NONE;
@@ -59,7 +63,8 @@ static void sum_flushed(const ls_run_log *run, ls_point *p, bool inner_only, dou
     p->flushed = ls_median(value, n);
 }
 
-/* Computes the other figures. `value`: room for twice the lines of the point. */
+/* Computes the point's other figures: values near overflow, lost updates, update/weight ratio. `value`: scratch
+ * memory for twice the lines of the point. */
 static void sum_others(const ls_run_log *run, ls_point *p, bool inner_only, double *value) {
     size_t lost = 0, ratios = 0;
     double *ratio = value + p->count;
@@ -84,6 +89,7 @@ static void sum_others(const ls_run_log *run, ls_point *p, bool inner_only, doub
     p->ratio = ls_median(ratio, ratios);
 }
 
+/* Computes all figures of a point. `value`: scratch memory for twice the lines of the point. */
 static void sum_up_point(const ls_run_log *run, const ls_series *series, ls_point *p, double *value) {
     bool inner = false;
     size_t at;
@@ -124,8 +130,10 @@ void ls_points_free(ls_points *points) {
 
 /* ---- a state that lasts ------------------------------------------------------------------------------------------ */
 
+/* Returns whether the state that a rule looks for holds at this point. */
 typedef bool point_test(const ls_case *c, const ls_point *p);
 
+/* Points from the first to the last at which a state held. */
 typedef struct stretch {
     const ls_point *first, *last, *worst;
     size_t count; /* points in which it held */
@@ -154,8 +162,10 @@ static bool find_stretch(const ls_case *c, point_test *test, double (*size)(cons
     return out->first && 2 * out->count > after;
 }
 
+/* Returns the name of the block; "" for LS_RUN_NONE. */
 static const char *block_name(const ls_case *c, int block) { return block < 0 ? "" : c->run->blocks[block]; }
 
+/* Sets the finding's block to this one's name. */
 static void set_block(const ls_case *c, ls_finding *f, int block) {
     memcpy(f->block, block_name(c, block), strlen(block_name(c, block)) + 1);
 }
@@ -164,14 +174,15 @@ static void set_block(const ls_case *c, ls_finding *f, int block) {
 
 static double flushed_size(const ls_point *p) { return p->flushed; }
 
-/* A user-chosen loss scale with which no value came near the largest fp16 number. */
+/* Returns whether the run used a constant loss scale with which no value came near the largest fp16 number. */
 static bool has_low_scale(const ls_case *c, const ls_point *p) {
     const char *scale = ls_run_log_option_get(c->run, "loss-scale");
     bool is_constant = scale && *scale && strcmp(scale, "dynamic") != 0;
     return is_constant && ls_case_is_fp16(c) && c->run->of_kind[LS_EVENT_OVERFLOW] == 0 && p->high < 1e-4;
 }
 
-/* Blocks differ: a third of them is enough, or one block that flushes half of its gradients. */
+/* Returns whether too many gradients become zero. Blocks differ: a third of them is enough, or one block that flushes
+ * half of its gradients. */
 static bool is_flushed(const ls_case *c, const ls_point *p) {
     const ls_point *first = &c->points.point[0];
     if (p->flushed_third >= FLUSHED || p->worst_flushed_share >= 0.5) return true;
@@ -179,7 +190,7 @@ static bool is_flushed(const ls_case *c, const ls_point *p) {
     return p->flushed >= RISING && first->flushed >= 0 && p->flushed >= 3 * first->flushed;
 }
 
-/* Reads from the steps how the loss scale moved, because the advice depends on what keeps it from growing. */
+/* Sets the advice by how the loss scale moved in the steps, because it depends on what keeps the scale from growing. */
 static void advise_underflow(const ls_case *c, ls_finding *f) {
     const ls_run_log *run = c->run;
     int low = INT_MAX, high = INT_MIN;
@@ -225,6 +236,7 @@ void ls_diagnose_underflow(ls_case *c) {
 
 static double lost_size(const ls_point *p) { return p->lost; }
 
+/* Returns whether too many updates are lost to rounding; below LOW_LR of the peak rate that is expected. */
 static bool is_lost(const ls_case *c, const ls_point *p) {
     if (p->lr < LOW_LR * c->series.peak_lr) return false;
     return p->lost >= LOST;

@@ -18,10 +18,11 @@ enum { SCATTERED_BEFORE = 30 };    /* steps before a rise of the loss in which o
 
 /* ---- what they have in common ------------------------------------------------------------------------------------ */
 
+/* All outlier events of a run, in the order of steps, and what they have in common. */
 typedef struct outliers {
     const ls_run_log_event **event;
     size_t count;
-    size_t hot;                     /* with a high loss in the same step */
+    size_t hot;                     /* with a high loss of the group or, if not recorded, of the step */
     size_t again;                   /* whose samples had stood out in an earlier step */
     int worker;                     /* that has most of them */
     size_t of_worker, worker_count; /* workers: those with any */
@@ -30,12 +31,14 @@ typedef struct outliers {
     const ls_run_log_event *largest, *first_data;
 } outliers;
 
+/* qsort() order: by the first sample. */
 static int compare_samples(const void *a, const void *b) {
     const ls_run_log_event *x = *(const ls_run_log_event *const *)a, *y = *(const ls_run_log_event *const *)b;
     return (x->first_sample > y->first_sample) - (x->first_sample < y->first_sample);
 }
 
-/* Counts outliers of different steps with overlapping samples. `sorted`: room for o->count pointers. */
+/* Counts, in o->again, outliers of different steps with overlapping samples. `sorted`: scratch memory for o->count
+ * pointers. */
 static void count_repeated_samples(outliers *o, const ls_run_log_event **sorted) {
     memcpy(sorted, o->event, o->count * sizeof *sorted);
     qsort(sorted, o->count, sizeof *sorted, compare_samples);
@@ -46,6 +49,8 @@ static void count_repeated_samples(outliers *o, const ls_run_log_event **sorted)
     }
 }
 
+/* Finds the worker with most of the outliers, how many workers have any, and whether they are of groups or of whole
+ * workers. */
 static void count_workers(const ls_run_log *run, outliers *o) {
     size_t of[LS_WORKERS_MAX] = {0};
     o->worker = LS_RUN_NONE;
@@ -63,6 +68,7 @@ static void count_workers(const ls_run_log *run, outliers *o) {
     o->mostly_one = (run->dp != 1 || o->of_workers) && (double)o->of_worker >= MOSTLY * (double)o->count;
 }
 
+/* Returns the gradient norm of the outlier divided by the median of its peers; NaN if that is unknown. */
 static double factor_of(const ls_run_log_event *e) { return e->median > 0 ? e->norm / e->median : (double)NAN; }
 
 /* Returns whether the loss jumped in this very step: a loss that was rising before says nothing about the data. */
@@ -74,12 +80,13 @@ static bool loss_jumped(const ls_series *s, long long step) {
     return s->at[at].loss - ls_series_before(s, at - 1, 3) >= 0.5 * (s->at[at].loss - ls_series_before(s, at - 1, 32));
 }
 
-/* Judges by the loss of the group if it was recorded, else by that of its step. */
+/* Returns whether a high loss goes with the outlier: that of the group if it was recorded, else that of its step. */
 static bool has_high_loss(const ls_series *s, const ls_run_log_event *e) {
     return isfinite(e->loss_score) && isfinite(e->group_loss) ? e->loss_score >= HOT : loss_jumped(s, e->step);
 }
 
-/* Also finds the outlier with the largest norm / median. */
+/* Counts the outliers with a high loss, notes the first of them, and finds the outlier with the largest norm /
+ * median. */
 static void count_high_losses(const ls_series *s, outliers *o) {
     for (size_t i = 0; i < o->count; i++) {
         const ls_run_log_event *e = o->event[i];
@@ -92,6 +99,7 @@ static void count_high_losses(const ls_series *s, outliers *o) {
 
 /* ---- findings ---------------------------------------------------------------------------------------------------- */
 
+/* Adds the outlier's norm, and what it did to the sum of gradients, as evidence. */
 static void describe_largest(ls_finding *f, const ls_run_log_event *e) {
     char of[64];
     if (e->group == LS_RUN_NONE)
@@ -105,12 +113,14 @@ static void describe_largest(ls_finding *f, const ls_run_log_event *e) {
                     e->length_with, e->length_without);
 }
 
+/* Adds the samples of the outlier's group as evidence, if they were recorded. */
 static void describe_samples(ls_finding *f, const ls_run_log_event *e) {
     if (e->first_sample < 0) return;
     LS_EVIDENCE(f, "samples %lld to %lld of the run, at step %lld", e->first_sample,
                 e->first_sample + (e->samples > 0 ? e->samples - 1 : 0), e->step);
 }
 
+/* Adds the finding that the data of the outliers is bad. */
 static void add_bad_data(ls_case *c, const outliers *o) {
     const ls_run_log_event *e = o->first_data ? o->first_data : o->event[0];
     ls_finding *f = ls_finding_add(c, LS_CAUSE_BAD_DATA, e->step, o->event[o->count - 1]->step, (double)o->count);
@@ -132,6 +142,7 @@ static void add_bad_data(ls_case *c, const outliers *o) {
                  "leaves such groups out of the update");
 }
 
+/* Adds the finding that groups, or a worker, stand out for a reason other than data. */
 static void add_outlier(ls_case *c, const outliers *o) {
     const ls_run_log_event *e = o->event[0];
     bool one = o->of_worker >= 2 && o->mostly_one;

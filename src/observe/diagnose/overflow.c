@@ -22,12 +22,13 @@ static const double MANY = 0.3; /* share of skipped steps */
 
 /* ---- skipped steps ----------------------------------------------------------------------------------------------- */
 
+/* Steps that were skipped because fp16 gradients overflowed: those of the start, which are normal, and later ones. */
 typedef struct skips {
-    size_t first;        /* index of the first step that is judged: behind the start */
-    size_t start_count;  /* skips of the start */
-    size_t count, steps; /* behind the start */
-    size_t fall;         /* index of the skip with which a fall begins; SIZE_MAX: none */
-    int fall_from, fall_to;
+    size_t first;           /* index of the first step that is judged: behind the start */
+    size_t start_count;     /* skips of the start */
+    size_t count, steps;    /* behind the start */
+    size_t fall;            /* index of the skip with which a fall begins; SIZE_MAX: none */
+    int fall_from, fall_to; /* exponents of the loss scale */
 } skips;
 
 /* Counts the skips of the start, which lasts as long as they are at most GAP steps apart, from the first step on. */
@@ -43,7 +44,8 @@ static void count_start_skips(const ls_run_log *run, skips *s) {
     s->first = any ? last + 1 : 0;
 }
 
-/* Returns the lowest exponent of the scale in NEAR steps from index `i` on (INT_MAX: none); *skipped: their skips. */
+/* Returns the lowest exponent of the loss scale in NEAR steps from index `i` on (INT_MAX: none); sets *skipped to the
+ * number of steps skipped among them. */
 static int lowest_scale_after(const ls_run_log *run, size_t i, size_t *skipped) {
     int lowest = INT_MAX;
     *skipped = 0;
@@ -73,7 +75,8 @@ static void find_scale_fall(const ls_run_log *run, skips *s) {
 
 /* ---- what came before -------------------------------------------------------------------------------------------- */
 
-/* Returns the larger share of values near the overflow limit in this block; 0 if it was not recorded. */
+/* Returns the share of values near the overflow limit in this block, of the gradients of its parameters or of the
+ * stream, whichever is larger; 0 if it was not recorded. */
 static double high_share_of(const ls_run_log *run, const ls_point *p, int block) {
     for (size_t i = p->first; i < p->first + p->count; i++) {
         const ls_run_log_numerics *n = &run->numerics[i];
@@ -84,8 +87,8 @@ static double high_share_of(const ls_run_log *run, const ls_point *p, int block)
     return 0;
 }
 
-/* Adds the block with most values near the overflow limit at f->step, if they grew tenfold; the onset moves to where
- * that began. */
+/* Adds as evidence the block with most values near the overflow limit at f->step, if they grew tenfold; the onset
+ * moves to where that began. */
 static void add_growth(const ls_case *c, ls_finding *f) {
     const ls_points *points = &c->points;
     size_t end = 0;
@@ -114,11 +117,13 @@ static const ls_run_log_event *first_event(const ls_run_log *run, ls_run_log_eve
 
 /* ---- findings ---------------------------------------------------------------------------------------------------- */
 
+/* Returns whether --loss-scale was a number; false if it was not recorded. */
 static bool scale_is_constant(const ls_run_log *run) {
     const char *scale = ls_run_log_option_get(run, "loss-scale");
     return scale && strcmp(scale, "dynamic") != 0;
 }
 
+/* Adds the finding for a loss scale that fell fast, or reached its minimum (`floor`, or NULL). */
 static void add_scale_fall(ls_case *c, const skips *s, const ls_run_log_event *floor) {
     const ls_run_log *run = c->run;
     long long step = s->fall != SIZE_MAX ? run->steps[s->fall].step : floor->step;
@@ -143,6 +148,7 @@ static void add_scale_fall(ls_case *c, const skips *s, const ls_run_log_event *f
                   f->block[0] ? f->block : "a block");
 }
 
+/* Adds the finding for a run that skipped a large part of its steps. */
 static void add_many_skips(ls_case *c, const skips *s) {
     const ls_run_log *run = c->run;
     const ls_run_log_event *event = first_event(run, LS_EVENT_OVERFLOW, 0);
@@ -158,6 +164,7 @@ static void add_many_skips(ls_case *c, const skips *s) {
     LS_ACTION(f, "use --loss-scale dynamic with a lower initial value; or --precision bf16, which needs no loss scale");
 }
 
+/* Notes the skips of the start, which are normal. */
 static void note_start_skips(ls_case *c, const skips *s) {
     const ls_run_log *run = c->run;
     if (s->start_count == 0) return;
@@ -167,6 +174,7 @@ static void note_start_skips(ls_case *c, const skips *s) {
              s->start_count, s->start_count == 1 ? " was" : "s were", f->last_step);
 }
 
+/* Notes the few later skips, when the loss scale tried to grow, which are normal. */
 static void note_growth_skips(ls_case *c, const skips *s) {
     if (s->count == 0) return;
     const ls_run_log *run = c->run;

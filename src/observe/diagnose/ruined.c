@@ -16,11 +16,13 @@ enum { FIRST = 3, END = 9, SMOOTH = 5, LEAST_STEPS = 8 };
 
 /* ---- how it went ------------------------------------------------------------------------------------------------- */
 
+/* The loss at the first steps, at the end, and at its highest. */
 typedef struct course {
-    double first, end, top; /* medians of a few steps */
-    long long top_step, up_step;
+    double first, end, top;      /* medians of a few steps */
+    long long top_step, up_step; /* of the highest loss; of the first that is clearly above the first ones */
 } course;
 
+/* Measures the course of the loss with medians of a few steps. The series must have LEAST_STEPS steps. */
 static course measure_course(const ls_series *s) {
     course c = {.first = ls_series_before(s, FIRST - 1, FIRST), .end = ls_series_before(s, s->count - 1, END)};
     /* The second step may be beyond all bounds already. */
@@ -36,12 +38,14 @@ static course measure_course(const ls_series *s) {
     return c;
 }
 
-/* Returns the loss that a model which has learned anything is below. */
+/* Returns the loss that a model which has learned anything is below: the entropy of single tokens, or a part of the
+ * first loss. */
 static double bound_of_learning(const ls_case *c, double first) {
     double unigram = c->run->start.unigram;
     return unigram > 0 && unigram < first ? unigram : KNOWS_LITTLE * first;
 }
 
+/* Returns --lr, or the highest rate recorded if that is unknown; 0 if neither is known. */
 static double planned_lr(const ls_case *c) {
     double lr = ls_run_log_option_number(c->run, "lr");
     return lr > 0 ? lr : c->series.peak_lr;
@@ -49,6 +53,7 @@ static double planned_lr(const ls_case *c) {
 
 /* ---- findings ---------------------------------------------------------------------------------------------------- */
 
+/* Advises to start over with a tenth of the rate, or the usual one of AdamW if that is lower. */
 static void advise_lower_lr(const ls_case *c, ls_finding *f) {
     double lr = planned_lr(c);
     if (!(lr > 0))
@@ -58,12 +63,13 @@ static void advise_lower_lr(const ls_case *c, ls_finding *f) {
                   ls_case_is_adamw(c) && lr / 10 > LS_USUAL_LR ? LS_USUAL_LR : lr / 10, lr);
 }
 
+/* Adds the loss that token frequencies alone would give as evidence, if the run recorded it. */
 static void add_unigram(const ls_case *c, ls_finding *f, double end) {
     double unigram = c->run->start.unigram;
     if (unigram > 0) LS_EVIDENCE(f, "token frequencies alone give a loss of %.3f; the run ends at %.3f", unigram, end);
 }
 
-/* Puts the finding before its effects, jumps of the loss, overflow and underflow, and removes their advice. */
+/* Puts the finding before its effects (jumps of the loss, overflow and underflow), and removes their advice. */
 static void put_before_effects(ls_case *c, ls_finding *f) {
     for (int i = 0; i < c->out->finding_count; i++) {
         ls_finding *other = &c->out->finding[i];
@@ -75,7 +81,7 @@ static void put_before_effects(ls_case *c, ls_finding *f) {
     }
 }
 
-/* Returns whether the learning rate was 0 in every step, and adds the finding then. */
+/* Adds the finding, and returns true, if the learning rate was 0 in every step. */
 static bool add_zero_lr(ls_case *c) {
     const ls_run_log *run = c->run;
     if (run->step_count < FIRST) return false;
@@ -90,7 +96,7 @@ static bool add_zero_lr(ls_case *c) {
     return true;
 }
 
-/* If numbers overflowed with a rate at which AdamW cannot work, blames the rate. */
+/* Blames the learning rate if numbers overflowed with a rate at which AdamW cannot work. */
 static void add_wild_lr(ls_case *c) {
     const ls_series *s = &c->series;
     const ls_finding *overflow = ls_case_find(c, LS_CAUSE_OVERFLOW);

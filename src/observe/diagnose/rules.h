@@ -1,4 +1,5 @@
-/* rules.h: the rules that ls_diagnose() applies, and what they share; private to this folder.
+/* rules.h: the rules that ls_diagnose() applies, and what they share; private to this folder. Each file of the folder
+ * has rules about one subject.
  *
  * A rule is a function that reads an ls_case and adds findings to its `out`. Functions that return a status fail only
  * for lack of memory. The loss series here (ls_series) is not the ls_series of observe/series.h: no file uses both. */
@@ -10,10 +11,10 @@
 
 /* ---- the course of the loss (series.c) --------------------------------------------------------------------------- */
 
-/* Steps in a row whose loss lies far above that of the steps before. */
+/* Steps in a row whose loss is far above that of the steps before: a jump that may be over soon. */
 typedef struct ls_episode {
-    size_t first, last; /* in the series */
-    size_t high;        /* steps of it that are not far from the peak */
+    size_t first, last; /* indices in the series */
+    size_t high;        /* number of its steps whose score is at least 35 % of the peak's */
     double level, peak; /* median loss before it, highest loss in it */
     double score;       /* of the peak */
     bool recovered;     /* the loss came back to its level */
@@ -25,8 +26,9 @@ enum { LS_EPISODES_MAX = 4096 };
 /* A rise of the smoothed loss that lasts. */
 typedef struct ls_rise {
     bool found;
-    size_t low, first, top; /* the lowest point before it, where it stands out, its highest point */
-    size_t steps;           /* for which it lasts, in all */
+    size_t low, first,
+        top;      /* indices in the series: the lowest point before it, where it stands out, its highest point */
+    size_t steps; /* for which it lasts, in all */
     double low_loss, top_loss;
 } ls_rise;
 
@@ -43,13 +45,14 @@ typedef struct ls_series {
     ls_series_step *at;
     ls_episode *episode;
     size_t episode_count;
-    size_t jumps_down; /* single steps as far below their level as an episode is above it, and back at once */
-    double peak_lr;
+    size_t jumps_down;   /* single steps as far below their level as an episode is above it, and back at once */
+    double peak_lr;      /* highest learning rate of any step; 0: not recorded */
     long long first_bad; /* first step whose loss or norm is not finite, and that was not skipped; LS_RUN_NONE */
 } ls_series;
 
 /* Collects the steps with a finite loss, scores them and finds episodes. Free it with ls_series_free(). */
 ls_status ls_series_make(const ls_run_log *run, ls_series *out);
+/* Frees what the series points to, and empties it. */
 void ls_series_free(ls_series *series);
 /* Finds the index of `step` or, if it was not recorded, of the last step before it. Returns false if there is none. */
 bool ls_series_find(const ls_series *series, long long step, size_t *at);
@@ -63,18 +66,20 @@ ls_status ls_series_rise(const ls_series *series, size_t least, ls_rise *out);
 
 /* ---- numerics by step (numerics.c) ------------------------------------------------------------------------------- */
 
-/* The lines of one step, and what they come to. The inner blocks are those that are neither the first nor the last of
- * the model, where there are such: embedding and head flush many tiny gradients in the best of runs. */
+/* The numerics lines of one step, and figures over its blocks. The inner blocks are those that are neither the first
+ * nor the last of the model, if there are such: embedding and head flush many tiny gradients in the best of runs. */
 typedef struct ls_point {
     long long step;
-    size_t first, count;  /* in run->numerics */
-    double flushed;       /* median over the inner blocks of the larger share of the two */
-    double flushed_third; /* the share that a third of the inner blocks reach */
-    double high;          /* the largest share at the upper end */
+    size_t first, count; /* in run->numerics */
+    /* Median over the inner blocks of the share of values that flush to 0: of gradients of parameters or of the stream,
+     * whichever is larger. */
+    double flushed;
+    double flushed_third; /* the same: the share that a third of the inner blocks reach */
+    double high;          /* the largest share of values near overflow, of any block; -1: not recorded */
     double lost, ratio;   /* median over blocks: share of lost updates, update norm / weight norm */
-    int worst_flushed, worst_high, worst_lost; /* blocks */
-    double worst_flushed_share, worst_lost_share;
-    double lr; /* NaN: not known */
+    int worst_flushed, worst_high, worst_lost;    /* blocks with the largest shares; LS_RUN_NONE: not recorded */
+    double worst_flushed_share, worst_lost_share; /* -1: not recorded */
+    double lr;                                    /* NaN: not known */
 } ls_point;
 
 typedef struct ls_points {
@@ -84,10 +89,12 @@ typedef struct ls_points {
 
 /* Sums up the numerics lines by step; no points if the run recorded none. Free them with ls_points_free(). */
 ls_status ls_points_make(const ls_run_log *run, const ls_series *series, ls_points *out);
+/* Frees the points, and empties the list. */
 void ls_points_free(ls_points *points);
 
 /* ---- findings ---------------------------------------------------------------------------------------------------- */
 
+/* What a rule reads, a run and figures computed from it, and where it adds findings. */
 typedef struct ls_case {
     const ls_run_log *run;
     ls_series series;
@@ -96,15 +103,19 @@ typedef struct ls_case {
     ls_diagnosis *out;
 } ls_case;
 
-/* Adds a cause (or a note) to c->out and returns it; the rule sets title, evidence and action. Beyond LS_FINDINGS_MAX
- * it overwrites the last one. */
+/* Adds a cause to c->out and returns it; the rule sets title, evidence and action. `size` is the figure that decided
+ * (ls_finding). Beyond LS_FINDINGS_MAX it overwrites the last one. The pointer is valid until ls_diagnose() sorts the
+ * findings. */
 ls_finding *ls_finding_add(ls_case *c, ls_cause cause, long long step, long long last_step, double size);
+/* Adds a note, an observation that is normal or had no consequence, to c->out and returns it, as ls_finding_add()
+ * does for a cause. */
 ls_finding *ls_note_add(ls_case *c, ls_cause cause, long long step, long long last_step, double size);
-/* Copies block and tensor from the event. */
+/* Copies the names of block and tensor from the event to the finding. */
 void ls_finding_name(ls_finding *finding, const ls_run_log_event *event);
 /* Prints into `out`, always with a NUL; a text that does not fit is cut off between two UTF-8 characters. */
 void ls_diagnose_print(char *out, size_t capacity, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Returns the place of LS_DIAGNOSE_LINE_MAX bytes for the next line of evidence; never NULL. */
+/* Returns the place of LS_DIAGNOSE_LINE_MAX bytes for the next line of evidence; never NULL. Lines beyond
+ * LS_EVIDENCE_MAX share one place that is not shown. */
 char *ls_finding_next(ls_finding *finding);
 #define LS_TITLE(finding, ...) ls_diagnose_print((finding)->title, sizeof(finding)->title, __VA_ARGS__)
 #define LS_ACTION(finding, ...) ls_diagnose_print((finding)->action, sizeof(finding)->action, __VA_ARGS__)
@@ -121,24 +132,40 @@ bool ls_case_shares_gpus(const ls_case *c);
 /* Returns the first finding of this cause that is not a note, or NULL. */
 const ls_finding *ls_case_find(const ls_case *c, ls_cause cause);
 
-/* The rules, in the order in which ls_diagnose() applies them. Later rules read findings of earlier ones. */
-void ls_diagnose_faults(ls_case *c);        /* faults.c */
-ls_status ls_diagnose_outliers(ls_case *c); /* outliers.c: outlier groups, and bad data that they show */
-void ls_diagnose_overflow(ls_case *c);      /* overflow.c */
-void ls_diagnose_underflow(ls_case *c);     /* numerics.c */
-void ls_diagnose_lost(ls_case *c);          /* numerics.c */
-ls_status ls_diagnose_usage(ls_case *c);    /* slow.c */
-void ls_diagnose_gpu(ls_case *c);           /* slow.c */
-void ls_diagnose_time(ls_case *c);          /* utilisation.c: what the time went to; after slow.c */
-/* Returns whether jumps of the loss alone are enough to blame bad data. */
+/* ---- the rules, in the order in which ls_diagnose() applies them: later rules read findings of earlier ones -------
+ */
+
+/* Adds a cause if replica checks, hashes or audits found a worker that computes, or keeps, numbers wrongly (faults.c).
+ */
+void ls_diagnose_faults(ls_case *c);
+/* Adds a finding if gradient groups or workers stand out: bad data, a suspicious worker, or a note (outliers.c). */
+ls_status ls_diagnose_outliers(ls_case *c);
+/* Adds findings about steps that overflow skipped, and about values that are not finite (overflow.c). */
+void ls_diagnose_overflow(ls_case *c);
+/* Adds a cause if many gradients flush to zero in 16 bits (numerics.c). */
+void ls_diagnose_underflow(ls_case *c);
+/* Adds a cause if rounding loses many weight updates (numerics.c). */
+void ls_diagnose_lost(ls_case *c);
+/* Fills c->out->usage, and adds a cause if one worker held up the others (slow.c). */
+ls_status ls_diagnose_usage(ls_case *c);
+/* Fills c->out->gpu; adds no finding (slow.c). */
+void ls_diagnose_gpu(ls_case *c);
+/* Fills c->out->use, what the time went to, and adds a cause for the largest use that is too much (utilisation.c). */
+void ls_diagnose_time(ls_case *c);
+/* Returns whether jumps of the loss alone are enough to blame bad data. Adds no finding. */
 bool ls_loss_tells_data(const ls_case *c);
-void ls_diagnose_data(ls_case *c);    /* loss.c: bad data that the loss shows */
-ls_status ls_diagnose_lr(ls_case *c); /* loss.c */
-void ls_diagnose_ruined(ls_case *c);  /* ruined.c: a loss that ends above where it began, or where it was */
-/* Returns false also if the optimizer was not recorded. */
+/* Adds a cause if jumps of the loss show bad data, and no earlier rule has blamed data (loss.c). */
+void ls_diagnose_data(ls_case *c);
+/* Adds a cause if the learning rate is too high, by the loss and the lengths of updates (loss.c). */
+ls_status ls_diagnose_lr(ls_case *c);
+/* Adds a cause if the learning rate is 0, or the loss ends above where it began, or never came down (ruined.c). */
+void ls_diagnose_ruined(ls_case *c);
+/* Returns whether the run used AdamW; false also if the optimizer was not recorded. */
 bool ls_case_is_adamw(const ls_case *c);
-#define LS_USUAL_LR .001              /* of AdamW, for small models */
-void ls_diagnose_unknown(ls_case *c); /* loss.c: the run broke, and nothing above says why */
-void ls_diagnose_ending(ls_case *c);  /* ending.c: it ended before its last step */
+#define LS_USUAL_LR .001 /* of AdamW, for small models */
+/* Adds a cause if loss or gradient became not finite, and no earlier rule says why (loss.c). */
+void ls_diagnose_unknown(ls_case *c);
+/* Adds a finding if the run ended before its last step: how, and what of it is lost (ending.c). */
+void ls_diagnose_ending(ls_case *c);
 
 #endif

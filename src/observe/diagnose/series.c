@@ -48,7 +48,7 @@ bool ls_series_find(const ls_series *s, long long step, size_t *at) {
     return true;
 }
 
-/* Like ls_median(), but leaves x as it is; uses at most NOISE_STEPS numbers. */
+/* Returns the median of the first NOISE_STEPS numbers of x at most; unlike ls_median() leaves x as it is. */
 static double median_of(const double *x, size_t n) {
     double copy[NOISE_STEPS];
     if (n > NOISE_STEPS) n = NOISE_STEPS;
@@ -67,21 +67,22 @@ double ls_series_before(const ls_series *s, size_t at, size_t n) {
 
 /* ---- levels and episodes ----------------------------------------------------------------------------------------- */
 
-/* The ring of the last normal losses, and what they come to. */
+/* The ring of the last normal losses, their median (carried on where the loss falls) and their scatter. */
 typedef struct level {
     double last[WINDOW];
-    size_t seen;
+    size_t seen; /* losses pushed so far; the ring has the last WINDOW of them */
     double median, scatter;
 } level;
 
-/* Copies the ring in order of steps; returns how many there are. */
+/* Copies the ring in the order of steps; returns how many losses it has. */
 static size_t unroll_window(const level *l, double out[WINDOW]) {
     size_t n = l->seen < WINDOW ? l->seen : WINDOW;
     for (size_t i = 0; i < n; i++) out[i] = l->last[(l->seen - n + i) % WINDOW];
     return n;
 }
 
-/* If x falls by more than it scatters, measures the scatter around the line through the medians of its halves. */
+/* Replaces level and scatter if x falls by more than it scatters: the scatter is then that around the line through
+ * the medians of its halves, and the level is carried on from the newest steps. */
 static void measure_fall(level *l, const double *x, size_t n) {
     double rest[WINDOW];
     size_t half = n / 2;
@@ -95,6 +96,7 @@ static void measure_fall(level *l, const double *x, size_t n) {
     l->scatter = 1.4826 * ls_median(rest, n);
 }
 
+/* Computes level and scatter from the ring; the scatter is at least a thousandth of the level. */
 static void measure_level(level *l) {
     double x[WINDOW], copy[WINDOW];
     size_t n = unroll_window(l, x);
@@ -106,6 +108,7 @@ static void measure_level(level *l) {
     if (l->scatter < least) l->scatter = least;
 }
 
+/* Adds a normal loss to the ring; the oldest one leaves it. */
 static void push_loss(level *l, double loss) { l->last[l->seen++ % WINDOW] = loss; }
 
 /* Returns the distance of the loss from the level in scatters, at most ±1e6. */
@@ -114,8 +117,8 @@ static float score_of(const level *l, double loss) {
     return score > 1e6 ? 1e6F : score < -1e6 ? -1e6F : (float)score;
 }
 
-/* Measures the level (of the nearest steps) and the scatter around a slope of the steps from `from` on. Returns false
- * if they are too few. */
+/* Measures the level (median of the nearest steps) and the scatter around a slope of the steps from index `from` on.
+ * Returns false if they are too few. */
 static bool measure_after(const ls_series *s, size_t from, level *l) {
     double x[WINDOW], rest[WINDOW];
     size_t n = s->count - from < WINDOW ? s->count - from : WINDOW, half = n / 2;
@@ -143,7 +146,8 @@ static void rescore_by_later_steps(ls_series *s, ls_episode *e) {
     if (score < e->score) e->score = score;
 }
 
-/* Returns whether the loss is high from the first EDGE steps to the last ones. */
+/* Returns whether the loss of the episode is near its peak from one of its first steps to one of its last: at most
+ * EDGE steps at either end are lower. */
 static bool is_high_throughout(const ls_series *s, const ls_episode *e) {
     size_t up = e->first, down = e->last;
     while (up < down && (double)s->at[up].score < SHARP * e->score) up++;
@@ -173,7 +177,7 @@ static ls_episode measure_episode(ls_series *s, const level *l, size_t first) {
     return e;
 }
 
-/* Beyond LS_EPISODES_MAX only marks the steps. */
+/* Adds the episode, and marks its steps as bad data if it is sharp. Beyond LS_EPISODES_MAX it only marks the steps. */
 static ls_status add_episode(ls_series *s, const ls_episode *e) {
     if (e->sharp)
         for (size_t i = e->first; i <= e->last; i++) s->at[i].in_data = true;
@@ -186,6 +190,8 @@ static ls_status add_episode(ls_series *s, const ls_episode *e) {
     return LS_OK;
 }
 
+/* Scores every step and finds the episodes, from the first step to the last. An episode's steps do not change the
+ * level unless the loss stays up. */
 static ls_status find_episodes(ls_series *s) {
     level l = {.seen = 0};
     for (size_t i = 0; i < s->count;) {
@@ -208,6 +214,7 @@ static ls_status find_episodes(ls_series *s) {
 
 /* ---- making it --------------------------------------------------------------------------------------------------- */
 
+/* Copies the steps with a finite loss, and finds the peak learning rate and the first step that is not finite. */
 static void fill_loss_series(const ls_run_log *run, ls_series *s) {
     s->first_bad = LS_RUN_NONE;
     for (size_t i = 0; i < run->step_count; i++) {
@@ -238,8 +245,8 @@ void ls_series_free(ls_series *s) {
 
 /* ---- a lasting rise ---------------------------------------------------------------------------------------------- */
 
-/* From the differences of neighbours: a slope hardly counts, and of a normal distribution a quarter of the differences
- * is below 0.45 of its deviation. Near the beginning it is the first ones. */
+/* Uses the differences of neighbours: a slope hardly counts, and of a normal distribution a quarter of the
+ * differences is below 0.45 of its deviation. Near the beginning it uses the first steps instead. */
 double ls_series_noise(const ls_series *s, size_t end) {
     double difference[NOISE_STEPS];
     size_t n = 0;
@@ -250,13 +257,15 @@ double ls_series_noise(const ls_series *s, size_t end) {
     return n == 0 ? 0 : difference[n / 4] / 0.4506;
 }
 
+/* The smoothed loss, to look for a lasting rise. */
 typedef struct riser {
     const ls_series *s;
-    size_t *at;     /* steps outside of sharp episodes */
+    size_t *at;     /* indices of steps outside of sharp episodes */
     double *smooth; /* median of the last SMOOTH of them */
     size_t count;
 } riser;
 
+/* Lists the steps outside of sharp episodes, and smooths their losses. */
 static void smooth_losses(riser *r) {
     double window[SMOOTH];
     for (size_t i = 0; i < r->s->count; i++)
@@ -277,6 +286,7 @@ static double least_rise(const riser *r, size_t low) {
     return scatter > rise ? scatter : rise;
 }
 
+/* Finds the first rise that lasts `least` smoothed steps, and how long and how far it goes. */
 static void search_rise(const riser *r, size_t least, ls_rise *out) {
     size_t low = SMOOTH / 2, length = 0;
     double needed = (double)NAN;

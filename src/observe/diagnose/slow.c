@@ -11,23 +11,24 @@
 
 /* ---- means ------------------------------------------------------------------------------------------------------- */
 
+/* Returns whether the layout is known and has this number of workers. */
 static bool has_mesh(const ls_run_log *run, int workers) {
     return run->dp * run->tp * run->pp == workers && run->dp > 0;
 }
 
-/* Returns the number of gradient groups of a worker, 1 if unknown. */
+/* Returns the number of gradient groups (fixed parts of the global batch) that a worker computes; 1 if unknown. */
 static double groups_of(const ls_run_log *run, int rank, int workers) {
     if (!has_mesh(run, workers)) return 1;
     int share = run->share[rank / run->tp % run->dp];
     return share > 0 ? share : 1;
 }
 
-/* Returns 0 if the mesh is unknown. */
+/* Returns the pipeline stage of a worker; 0 if the mesh is unknown. */
 static int stage_of(const ls_run_log *run, int rank, int workers) {
     return has_mesh(run, workers) ? rank / (run->tp * run->dp) : 0;
 }
 
-/* Adds a step to the sums; *waits counts the waiting times that were recorded. */
+/* Adds a step to the sums of every worker; *waits counts the waiting times that were recorded. */
 static void add_step(const ls_run_log *run, const ls_run_log_usage *u, ls_usage *out, size_t *waits) {
     const float *busy = ls_run_log_busy(run, u), *wait = ls_run_log_wait(run, u);
     int longest = 0;
@@ -40,6 +41,7 @@ static void add_step(const ls_run_log *run, const ls_run_log_usage *u, ls_usage 
     out->worker[longest].slowest++;
 }
 
+/* Turns the sums into means of a step and shares. Without recorded waits, `wait_ms` and `busy` become NaN. */
 static void finish_usage(ls_usage *out, bool has_wait) {
     double busy = 0, all = 0;
     for (int w = 0; w < out->workers; w++) {
@@ -69,11 +71,13 @@ static void compare_means(const ls_run_log *run, ls_usage *out) {
     }
 }
 
-/* Leaves out the first record, which warms up caches and pages, if there are others. */
+/* Returns whether usage record i counts. The first one, which warms up caches and pages, does not if there are
+ * others. */
 static bool counts_in_means(const ls_run_log *run, size_t i) {
     return i > 0 || run->usage_count < 3 || run->usage_of_trace;
 }
 
+/* Fills *out from the usage records; out->workers stays 0 for a single worker, or without records. */
 static ls_status measure_usage(const ls_run_log *run, ls_usage *out) {
     size_t waits = 0;
     int workers = run->usage_count > 0 ? run->usage[run->usage_count - 1].workers : 0;
@@ -100,13 +104,15 @@ static const double WAITING = 0.08;               /* of the time of all workers,
 static const double QUEUING = 0.05;               /* of the time of each worker, from which on cores are shared */
 enum { LEAST_STEPS = 5, MISS = 2 };               /* MISS: what a step that was not slow takes back */
 
-/* The stretch with the largest sum, where a slow step counts 1 and another −MISS. */
+/* A stretch of steps in which a worker was mostly slow: the one with the largest sum, where a slow step counts 1 and
+ * another -MISS. */
 typedef struct slowness {
     size_t first, last, steps, slow; /* usage records; steps among them, and slow ones of these */
     long long sum;
-    bool alone; /* on its stage */
+    bool alone; /* no other worker is on its stage, so it was compared with all workers */
 } slowness;
 
+/* State of the comparison of workers, step by step. */
 typedef struct watch {
     const ls_run_log *run;
     int workers;
@@ -119,7 +125,7 @@ typedef struct watch {
 
 /* ---- one step ---------------------------------------------------------------------------------------------------- */
 
-/* Copies the known costs of a stage (−1: of all workers), sorted; returns how many. */
+/* Copies the known costs of a stage (-1: of all workers) to `out`, sorted; returns how many. */
 static size_t collect_costs(const watch *w, int stage, double *out) {
     size_t n = 0;
     for (int r = 0; r < w->workers; r++)
@@ -136,7 +142,8 @@ static double median_without(const double *sorted, size_t n, double x) {
     return 0.5 * sorted[low + (low >= at)] + 0.5 * sorted[high + (high >= at)];
 }
 
-/* Extends the current stretch of a worker by a step, or begins a new one; `best` keeps the one with the largest sum. */
+/* Extends the current stretch of a worker by usage record i, or begins a new one; `best` keeps the one with the
+ * largest sum. */
 static void count_slow_step(slowness *now, slowness *best, size_t i, bool slow, bool alone) {
     if (now->sum <= 0) *now = (slowness){.first = i};
     now->last = i;
@@ -147,7 +154,7 @@ static void count_slow_step(slowness *now, slowness *best, size_t i, bool slow, 
     if (now->sum > best->sum) *best = *now;
 }
 
-/* Returns the part of a worker's busy time in which it waited for a core; 0 if unknown. */
+/* Returns how many ms of a worker's busy time it waited for a core; 0 if unknown. */
 static double queued_ms_while_busy(const ls_run_log *run, const ls_run_log_usage *u, int r) {
     double busy = (double)ls_run_log_busy(run, u)[r], cpu = (double)ls_run_log_times(run, u, LS_USAGE_CPU)[r];
     double queued = (double)ls_run_log_times(run, u, LS_USAGE_QUEUED)[r];
@@ -174,6 +181,8 @@ static bool all_workers_queue(const watch *w) {
     return least >= QUEUING;
 }
 
+/* Sets each worker's cost in this step: its computing per gradient group in ms, without time in which it waited for a
+ * core if other processes use the cores; 0 if unknown. */
 static void read_costs(watch *w, const ls_run_log_usage *u) {
     const float *busy = ls_run_log_busy(w->run, u);
     for (int r = 0; r < w->workers; r++) {
@@ -183,7 +192,8 @@ static void read_costs(watch *w, const ls_run_log_usage *u) {
     }
 }
 
-/* Compares every worker with its stage, or if alone there with all workers. Ranks of a stage are consecutive. */
+/* Compares every worker with its stage, or, if it is alone there, with all workers, and counts the step in its
+ * stretch. Ranks of a stage are consecutive. */
 static void judge_step(watch *w, size_t i) {
     double *all = w->sorted, *peers = w->sorted + w->workers;
     read_costs(w, &w->run->usage[i]);
@@ -216,7 +226,8 @@ static double median_slowdown(watch *w, int rank, const slowness *s) {
     return ls_median(w->value, n);
 }
 
-/* Returns the waiting of the other workers in the stretch as a share of all workers' time; *waited_ms: in total. */
+/* Returns the waiting of the other workers in the stretch as a share of all workers' time; sets *waited_ms to its
+ * total. */
 static double waited_share(const watch *w, const slowness *s, int rank, double *waited_ms) {
     double all = 0;
     *waited_ms = 0;
@@ -258,6 +269,7 @@ static bool is_passing(watch *w, const slowness *s, int rank) {
 
 /* ---- the finding ------------------------------------------------------------------------------------------------- */
 
+/* Sets the advice: another division of blocks, other shares, or a look at the machine. */
 static void advise_slow_worker(const ls_case *c, ls_finding *f, const slowness *s) {
     bool on_gpu = c->run->device.is_gpu;
     const char *where = on_gpu ? "the GPU of" : "the machine of";
@@ -276,6 +288,7 @@ static void advise_slow_worker(const ls_case *c, ls_finding *f, const slowness *
         LS_ACTION(f, "check what else runs on %s worker %d (%s)", where, f->worker, what);
 }
 
+/* Adds the finding. `share` and `waited_ms`: what the others waited in the stretch. */
 static void add_slow_worker(ls_case *c, watch *w, int rank, double share, double waited_ms) {
     const slowness *s = &w->best[rank];
     const ls_run_log *run = c->run;
@@ -295,6 +308,7 @@ static void add_slow_worker(ls_case *c, watch *w, int rank, double share, double
     advise_slow_worker(c, f, s);
 }
 
+/* Finds the worker with the longest slow stretch, and adds a finding if it lasts, costs enough, and is not passing. */
 static void judge_slowness(ls_case *c, watch *w) {
     const ls_run_log *run = c->run;
     const ls_usage *usage = &c->out->usage;

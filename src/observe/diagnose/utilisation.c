@@ -50,9 +50,12 @@ const char *ls_use_name(ls_use use) { return uses[use].name; }
 
 static double smaller(double a, double b) { return a < b ? a : b; }
 static double positive_part(double x) { return x > 0 ? x : 0; }
+/* Returns the time, or 0 if it was not recorded. */
 static double ms_or_0(float ms) { return isfinite(ms) ? (double)ms : 0; }
 
+/* The times of one worker in one step, in ms. */
 typedef struct worker_step {
+    /* queued, queued_wait: without a core while it was busy, and while it waited anyway; computing: the rest of busy */
     double busy, wait, net, input, queued, queued_wait, computing;
 } worker_step;
 
@@ -74,13 +77,15 @@ static worker_step read_worker(const ls_run_log *run, const ls_run_log_usage *u,
     return out;
 }
 
+/* Returns whether the run simulated a slow network (--slow-link). */
 static bool has_link(const ls_run_log *run) {
     const char *link = ls_run_log_option_get(run, "slow-link");
     return link && *link;
 }
 
-/* Adds the uses of one worker's step to `ms`. `in_line`: the longest time for which another worker waited for a core;
- * without a --slow-link, bytes in flight for that long are late because of the core. */
+/* Adds the uses of one worker's step, in ms, to `ms`. `longest`: the worker that was busy longest in the step.
+ * `in_line`: the longest time for which another worker waited for a core; without a --slow-link, bytes in flight for
+ * that long are late because of the core. */
 static void add_worker(const ls_case *c, bool net_known, const worker_step *w, const worker_step *longest,
                        double in_line, double *ms) {
     const ls_run_log *run = c->run;
@@ -102,7 +107,7 @@ static void add_worker(const ls_case *c, bool net_known, const worker_step *w, c
                             : LS_USE_IMBALANCE] += rest - net;
 }
 
-/* Computes the shares of the time of steps. Returns false if too few were recorded. */
+/* Computes the shares of uses within steps. Returns false if too few steps were recorded. */
 static bool measure_steps(const ls_case *c, ls_utilisation *out) {
     const ls_run_log *run = c->run;
     int workers = run->usage_count > 0 ? run->usage[run->usage_count - 1].workers : 0;
@@ -175,6 +180,7 @@ static double micro_batches(const ls_run_log *run) {
     return batch > 0 && micro > 0 && run->dp > 0 ? ceil(batch / run->dp / micro) : (double)NAN;
 }
 
+/* Returns the name of the pipeline schedule for messages; never NULL. */
 static const char *schedule_of(const ls_run_log *run) {
     const char *given = ls_run_log_option_get(run, "schedule");
     return run->schedule[0] ? run->schedule : given ? given : "of the default";
@@ -187,6 +193,8 @@ static double promised_bubble(const ls_run_log *run) {
     return micros > 0 ? (stages - 1) / (micros + stages - 1) : (double)INFINITY;
 }
 
+/* Returns whether the use takes so large a share that it is a cause: above its limit, and not explained by something
+ * else. */
 static bool is_too_much(const ls_case *c, ls_use use) {
     const ls_utilisation *u = &c->out->use;
     bool is_crowded = c->run->start.crowded;
@@ -215,6 +223,7 @@ static long long round_interval(const ls_case *c, double one_ms) {
                                           : 10 * round;
 }
 
+/* Sets title, evidence and advice for time in which workers wait for bytes in flight. */
 static void describe_network(const ls_case *c, ls_finding *f) {
     const ls_utilisation *u = &c->out->use;
     const char *link = ls_run_log_option_get(c->run, "slow-link");
@@ -231,6 +240,7 @@ static void describe_network(const ls_case *c, ls_finding *f) {
     LS_ACTION(f, "use fewer workers, a faster link, or a larger --global-batch for each exchange of gradients");
 }
 
+/* Sets title, evidence and advice for idle pipeline stages, next to what the schedule predicts. */
 static void describe_bubble(const ls_case *c, ls_finding *f) {
     const ls_run_log *run = c->run;
     double micros = micro_batches(run);
@@ -247,6 +257,7 @@ static void describe_bubble(const ls_case *c, ls_finding *f) {
     LS_ACTION(f, "use more micro-batches (a smaller --micro-batch), --schedule 1f1b, or fewer stages (--pp)");
 }
 
+/* Sets title, evidence and advice for workers that wait for others with more work. */
 static void describe_imbalance(const ls_case *c, ls_finding *f) {
     LS_TITLE(f, "workers wait for each other %.0f %% of the time, because their work is unbalanced", 100 * f->share);
     LS_EVIDENCE(f, "in a step of %.1f ms, a worker waits %.1f ms for the slowest one", c->out->use.step_ms,
@@ -262,6 +273,7 @@ static void describe_imbalance(const ls_case *c, ls_finding *f) {
                      : "--shares auto gives faster replicas more gradient groups without changing the result");
 }
 
+/* Sets title, evidence and advice (an interval in steps) for the time of checkpoints (`is_save`) or of evaluations. */
 static void describe_between(const ls_case *c, ls_finding *f, bool is_save) {
     const ls_utilisation *u = &c->out->use;
     size_t count = is_save ? u->saves : u->evals;
@@ -273,6 +285,7 @@ static void describe_between(const ls_case *c, ls_finding *f, bool is_save) {
               round_interval(c, ms), is_save ? "" : ", or fewer --eval-batches");
 }
 
+/* Sets title, evidence and advice for the time for reading batches. */
 static void describe_input(const ls_case *c, ls_finding *f) {
     const ls_utilisation *u = &c->out->use;
     LS_TITLE(f, "workers read input %.0f %% of the time", 100 * f->share);
@@ -280,6 +293,7 @@ static void describe_input(const ls_case *c, ls_finding *f) {
     LS_ACTION(f, "put --data on a local disk, or tokenize it once with lockstep tokenize; check what else reads there");
 }
 
+/* Sets title, evidence and advice for workers that wait for a core because there are more workers than cores. */
 static void describe_cores(const ls_case *c, ls_finding *f) {
     const ls_run_log_start *s = &c->run->start;
     int workers = c->out->use.workers;
@@ -293,6 +307,7 @@ static void describe_cores(const ls_case *c, ls_finding *f) {
     LS_ACTION(f, "use as many workers as cores, with --threads 1: the cores do the same work with less communication");
 }
 
+/* Sets title, evidence and advice for workers that share a GPU and wait for each other's kernels. */
 static void describe_gpus(const ls_case *c, ls_finding *f) {
     int workers = c->out->use.workers, gpus = c->run->device.gpus;
     LS_TITLE(f, "%d workers share %d GPU%s and wait for a time slice %.0f %% of the time", workers, gpus,
@@ -306,6 +321,7 @@ static void describe_gpus(const ls_case *c, ls_finding *f) {
               gpus, workers);
 }
 
+/* Sets title, evidence and action of the finding for this use. */
 static void describe_largest_use(const ls_case *c, ls_finding *f, ls_use use) {
     switch (use) {
     case LS_USE_NETWORK: describe_network(c, f); break;
@@ -321,7 +337,6 @@ static void describe_largest_use(const ls_case *c, ls_finding *f, ls_use use) {
                     1 / (1 - f->share));
 }
 
-/* Reports only the largest cause; the table of shares has the others. */
 void ls_diagnose_time(ls_case *c) {
     ls_utilisation *u = &c->out->use;
     const ls_run_log *run = c->run;

@@ -24,11 +24,12 @@ struct ls_board {
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */
 
-/* Returns when the board was opened for runs of older versions, which did not record times. */
+/* Returns a record's time in seconds; when the board was opened, if older versions recorded no time. */
 static double seconds_of(const ls_board *b, long long unix_ms) {
     return unix_ms >= 0 ? (double)unix_ms / 1e3 : b->opened_s;
 }
 
+/* Writes the columns of step (or evaluation) number i as one event. Leaves out values that were not recorded. */
 static ls_status write_row(ls_board *b, bool of_validation, long long step, long long unix_ms, size_t i) {
     const ls_run_log *log = ls_series_log(b->series);
     ls_event_scalar scalars[COLUMNS_MAX];
@@ -44,7 +45,7 @@ static ls_status write_row(ls_board *b, bool of_validation, long long step, long
     return ls_event_file_add_scalars(b->file, seconds_of(b, unix_ms), step, scalars, count);
 }
 
-/* Indents the text by four, so that TensorBoard does not interpret it as Markdown. */
+/* Writes a text that the model generated, indented by four, so that TensorBoard does not interpret it as Markdown. */
 static ls_status write_sample(ls_board *b, const ls_run_log_sample *sample) {
     size_t lines = 1, used = 0;
     for (const char *c = sample->text; *c; c++) lines += *c == '\n';
@@ -64,6 +65,7 @@ static ls_status write_sample(ls_board *b, const ls_run_log_sample *sample) {
     return status;
 }
 
+/* Writes the records that were not written yet, and flushes the file. */
 static ls_status write_new(ls_board *b) {
     const ls_run_log *log = ls_series_log(b->series);
     for (; b->steps < log->step_count; b->steps++) {
@@ -78,7 +80,7 @@ static ls_status write_new(ls_board *b) {
     return ls_event_file_flush(b->file);
 }
 
-/* Forgets that `step` and later were written, and makes TensorBoard drop them. */
+/* Forgets that records of `step` and later were written, and makes TensorBoard drop them. */
 static ls_status go_back(ls_board *b, long long step) {
     const ls_run_log *log = ls_series_log(b->series);
     if (b->steps > log->step_count) b->steps = log->step_count;
@@ -102,6 +104,7 @@ const ls_run_log *ls_board_log(const ls_board *b) { return ls_series_log(b->seri
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
+/* Removes the event files that earlier boards wrote to the folder, and no others. */
 static void remove_old_events(const char *folder) {
     DIR *dir = opendir(folder);
     if (!dir) return;
@@ -114,6 +117,7 @@ static void remove_old_events(const char *folder) {
     (void)closedir(dir);
 }
 
+/* Names the columns for TensorBoard: "train/loss", "validation/loss". */
 static void name_tags(ls_board *b) {
     for (size_t c = 0; c < ls_series_column_count && c < COLUMNS_MAX; c++) {
         const ls_series_column *column = &ls_series_columns[c];

@@ -60,6 +60,7 @@ uint32_t ls_crc32c_masked(const void *data, size_t count) {
 
 /* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
+/* Appends bytes; without memory sets b->failed and appends nothing. */
 static void append_event_bytes(bytes *b, const void *data, size_t count) {
     if (b->used + count > b->room) {
         size_t room = (b->used + count) * 2;
@@ -73,12 +74,14 @@ static void append_event_bytes(bytes *b, const void *data, size_t count) {
     b->used += count;
 }
 
+/* Appends the lowest `count` bytes of the value, little-endian. */
 static void put_little(bytes *b, uint64_t value, int count) {
     unsigned char text[8];
     for (int i = 0; i < count; i++) text[i] = (unsigned char)(value >> 8 * i);
     append_event_bytes(b, text, (size_t)count);
 }
 
+/* Appends the value as a protobuf varint: seven bits a byte, lowest first. */
 static void put_varint(bytes *b, uint64_t value) {
     unsigned char text[10];
     size_t count = 0;
@@ -89,28 +92,33 @@ static void put_varint(bytes *b, uint64_t value) {
     append_event_bytes(b, text, count);
 }
 
+/* Appends the key of a field: its number and wire type. */
 static void put_key(bytes *b, unsigned field, unsigned wire) { put_varint(b, (uint64_t)field << 3 | wire); }
 
+/* Appends a whole number as a field. */
 static void put_int(bytes *b, unsigned field, int64_t value) {
     put_key(b, field, WIRE_VARINT);
     put_varint(b, (uint64_t)value);
 }
 
+/* Appends a field of bytes, preceded by their length. */
 static void put_bytes(bytes *b, unsigned field, const void *data, size_t count) {
     put_key(b, field, WIRE_BYTES);
     put_varint(b, count);
     append_event_bytes(b, data, count);
 }
 
+/* Appends a text as a field. */
 static void put_text(bytes *b, unsigned field, const char *text) { put_bytes(b, field, text, strlen(text)); }
 
-/* Adds a nested message and empties its buffer. */
+/* Appends a nested message as a field, and empties its buffer. */
 static void put_message(bytes *b, unsigned field, bytes *message) {
     put_bytes(b, field, message->data, message->used);
     b->failed = b->failed || message->failed;
     message->used = 0;
 }
 
+/* Appends a 32-bit number as a field. */
 static void put_float(bytes *b, unsigned field, float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -118,6 +126,7 @@ static void put_float(bytes *b, unsigned field, float value) {
     put_little(b, bits, 4);
 }
 
+/* Appends a 64-bit number as a field. */
 static void put_double(bytes *b, unsigned field, double value) {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -127,12 +136,14 @@ static void put_double(bytes *b, unsigned field, double value) {
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */
 
+/* Begins an event in f->event with its time and step; the nested messages are empty then. */
 static void begin_event(ls_event_file *f, double unix_s, int64_t step) {
     f->event.used = f->part.used = f->sub.used = 0;
     put_double(&f->event, 1, unix_s);
     if (step != 0) put_int(&f->event, 2, step);
 }
 
+/* Frames the event as a record in f->out, with its checksums, and flushes the file if enough records have collected. */
 static ls_status end_event(ls_event_file *f) {
     unsigned char length[8];
     if (f->event.failed || f->part.failed || f->sub.failed)
@@ -202,7 +213,8 @@ ls_status ls_event_file_flush(ls_event_file *f) {
     return status;
 }
 
-/* The name begins with the time, because TensorBoard reads the files of a folder in the order of their names. */
+/* Creates a file that does not exist yet. The name begins with the time, because TensorBoard reads the files of a
+ * folder in the order of their names. */
 static ls_status open_new(ls_event_file *f, const char *folder) {
     char host[HOST_MAX] = "";
     if (gethostname(host, sizeof host - 1) != 0 || !host[0]) snprintf(host, sizeof host, "localhost");

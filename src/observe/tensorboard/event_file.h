@@ -21,9 +21,10 @@ typedef struct ls_event_scalar {
     float value;
 } ls_event_scalar;
 
-/* Creates events.out.tfevents.TIME.HOST.PID.N.lockstep with its version record in `folder`, creating that if needed. */
+/* Creates events.out.tfevents.TIME.HOST.PID.N.lockstep with its version record in `folder`, creating that if needed.
+ * The caller closes *out; after a failure it is NULL. */
 ls_status ls_event_file_create(const char *folder, ls_event_file **out);
-/* Drops records that were not flushed. NULL does nothing. */
+/* Closes the file and frees it. Drops records that were not flushed. NULL does nothing. */
 void ls_event_file_close(ls_event_file *file);
 
 /* Adds the scalars of one step as one event. `unix_s`: wall time in seconds. */
@@ -36,8 +37,9 @@ ls_status ls_event_file_add_start(ls_event_file *file, double unix_s, int64_t st
 /* Writes the records that are due. If that fails, they are lost, and the file is truncated to its last whole record. */
 ls_status ls_event_file_flush(ls_event_file *file);
 
-/* Return the CRC-32C (Castagnoli) of the bytes, and that masked as TFRecord stores it. */
+/* Returns the CRC-32C (Castagnoli) of the bytes. */
 uint32_t ls_crc32c(const void *data, size_t bytes);
+/* Returns the CRC-32C of the bytes masked (rotated, and a constant added), as TFRecord stores it. */
 uint32_t ls_crc32c_masked(const void *data, size_t bytes);
 
 #endif
