@@ -5,7 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-/* With leaves l_g of n_g tokens, N in all, and the mean gradient of a group m_g = (N/n_g)·l_g:
+/* With the gradients ("leaves") l_g of groups of n_g tokens, N in all, and the mean gradient of a group m_g =
+ * (N/n_g)·l_g:
  *
  *     A = Σ (n_g/N)·|m_g|² = Σ (N/n_g)·|l_g|²      E A = |g|² + tr·G/N
  *     W = |Σ l_g|²                                 E W = |g|² + tr/N
