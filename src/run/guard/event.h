@@ -39,11 +39,10 @@ typedef struct ls_train_event {
     /* OVERFLOW, FLOOR */
     int scale, next_scale; /* exponents of the loss scale, before and after */
     /* NON_FINITE */
-    const char *phase,
-        *value;    /* "forward", "loss", …; "nan", "inf" or "overflow"; phase NULL: its origin was not found */
-    int micro;     /* −1: of none, and of no worker: phase "sum" */
-    int64_t index; /* element in what the worker holds of the tensor */
-    bool recurs;   /* also when the step was repeated */
+    const char *phase, *value; /* "forward", "loss", …; "nan", "inf", "overflow"; phase NULL: not located */
+    int micro;                 /* −1: of none, and of no worker: phase "sum" */
+    int64_t index;             /* element in what the worker holds of the tensor */
+    bool recurs;               /* also when the step was repeated */
     /* OUTLIER */
     int group;                     /* −1: the whole contribution of the worker */
     int replicas;                  /* of such a worker; 1: it is compared only with its own last steps */
