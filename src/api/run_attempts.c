@@ -93,6 +93,7 @@ static void list_layouts(ls_run_attempts *a) {
     for (int places = workers; places <= a->places; places++) a->layouts[places] = a->run->layout;
 }
 
+/* Returns whether the workers compute on GPUs. */
 static bool is_gpu(const ls_run_attempts *a) { return ls_device_is_gpu(a->run->chosen.name); }
 
 /* Makes the run's layout with its groups divided in proportion to `speeds`, one for each replica. Returns whether it is

@@ -19,6 +19,7 @@ enum { FORMAT = 1, MARKER_BYTES_MAX = 64 << 20 };
 /* The last member: the hash of every byte before the comma in front of it. */
 #define SELF_MEMBER "marker_xxh3_128"
 
+/* Fails with LS_ERR_RESOURCE: out of memory. */
 static ls_status fail_marker_memory(void) {
     return ls_fail(LS_ERR_RESOURCE, "out of memory to list the files of a checkpoint");
 }

@@ -47,6 +47,7 @@ void ls_parts_give_up(const char *folder, int rank) {
     (void)unlink(part_path(folder, "writing", rank).text); /* if this fails, too, the first worker's wait times out */
 }
 
+/* Returns whether FOLDER/WHAT-RANK exists. */
 static bool is_there(const char *folder, const char *what, int rank) {
     return ls_file_exists(part_path(folder, what, rank).text);
 }

@@ -44,6 +44,7 @@ typedef struct layout {
 /* Returns the bytes of a tensor. */
 static size_t bytes_of(const layout *l, int tensor) { return l->begin[tensor + 1] - l->begin[tensor]; }
 
+/* Fails with LS_ERR_RESOURCE: out of memory. */
 static ls_status fail_layout_memory(void) {
     return ls_fail(LS_ERR_RESOURCE, "out of memory to lay out a safetensors file");
 }
@@ -217,6 +218,7 @@ no_memory:
     return ls_fail(LS_ERR_RESOURCE, "out of memory to write a safetensors file of %d tensors", plan->count);
 }
 
+/* Returns the bytes of the whole file, header included. */
 static size_t file_bytes(const ls_safetensors_writer *writer) { return writer->layout.begin[writer->layout.count]; }
 
 /* Reserves the space of the file. Only sets the size if the file system cannot: posix_fallocate() would write zeros. */

@@ -23,6 +23,7 @@
 
 enum { CARRIED_BYTES_MAX = 1 << 28, STEP_DIGITS = 9, LATEST_BYTES_MAX = 64, NAME_BYTES = 32 };
 
+/* Fails with LS_ERR_RESOURCE: out of memory. */
 static ls_status fail_store_memory(const ls_store *store) {
     return ls_fail(LS_ERR_RESOURCE, "out of memory to look at the checkpoints in %s", store->folder.text);
 }

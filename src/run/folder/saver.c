@@ -58,6 +58,7 @@ struct ls_saver {
     bool is_told; /* its end */
 };
 
+/* Returns whether this worker is rank 0, which has the store and publishes the checkpoint. */
 static bool is_first(const ls_saver *s) { return s->trainer->rank == 0; }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */

@@ -35,6 +35,7 @@ struct ls_state_log {
 
 /* Returns the number of parts in a slot. */
 static size_t parts_of(const header *h) { return (size_t)h->params * LS_STATE_TENSORS; }
+/* Returns the bytes of a slot: its head and its parts. */
 static size_t slot_bytes(const header *h) { return sizeof(slot_head) + parts_of(h) * sizeof(ls_hash128); }
 /* Returns the offset of the slot of a step in the file. */
 static off_t slot_at(const header *h, int64_t step) {

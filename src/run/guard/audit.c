@@ -12,6 +12,7 @@
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
+/* Fails with LS_ERR_RESOURCE: out of memory. */
 static ls_status fail_audit_memory(void) {
     return ls_fail(LS_ERR_RESOURCE, "out of memory for the hashes of an audit");
 }

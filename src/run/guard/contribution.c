@@ -30,6 +30,7 @@ double ls_contribution_share(const ls_settings *s, const ls_layout *layout) {
     return share < 1 ? share : 1;
 }
 
+/* Fails with LS_ERR_RESOURCE: out of memory. */
 static ls_status fail_contribution_memory(void) {
     return ls_fail(LS_ERR_RESOURCE, "out of memory for the norms of workers");
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Fails with LS_ERR_RESOURCE: out of memory. */
 static ls_status fail_guard_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory for the norms of groups"); }
 
 _Static_assert(sizeof(ls_loss_sum) == 3 * sizeof(int64_t), "sums of losses are added as a list of int64");

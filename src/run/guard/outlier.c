@@ -80,6 +80,7 @@ static void sort(double *v, size_t count) {
     }
 }
 
+/* Returns the median of sorted values; the mean of the two middle ones if their number is even. At least one value. */
 static double median_of_sorted(const double *v, size_t count) {
     return count % 2 ? v[count / 2] : 0.5 * (v[count / 2 - 1] + v[count / 2]);
 }

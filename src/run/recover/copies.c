@@ -104,6 +104,7 @@ typedef struct list {
     size_t size, capacity;
 } list;
 
+/* Appends bytes to the list, which grows as needed; LS_ERR_RESOURCE without memory. */
 static ls_status append_to_list(list *l, const void *data, size_t bytes) {
     if (l->size + bytes > l->capacity) {
         size_t capacity = 2 * (l->size + bytes);
@@ -234,6 +235,7 @@ static size_t sum_count(const ls_recover *self) {
     return ls_partition_sums_state(self->partition) ? (size_t)self->model->nparams * LS_PARAM_SUMS : 0;
 }
 
+/* Returns the bytes of these sums. */
 static size_t sum_bytes(const ls_recover *self) { return sum_count(self) * sizeof(ls_hash128); }
 
 /* Returns the bytes of device memory for all copies and their sums. */

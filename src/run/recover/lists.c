@@ -84,6 +84,7 @@ static size_t list_copied(const ls_recover *self, const ls_left_places *places, 
 
 typedef size_t list_fn(const ls_recover *self, const ls_left_places *places, ls_left_piece *out);
 
+/* Returns the location in the segment of memory of the world. */
 static uint64_t offset(const ls_world *world, const void *memory) { return ls_segment_offset(&world->segment, memory); }
 
 /* Counts, allocates and fills one list in the segment; *where is its location. */

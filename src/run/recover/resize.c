@@ -23,6 +23,7 @@ static bool path_of(const char *run, const char *name, char path[PATH_MAX]) {
     return snprintf(path, PATH_MAX, "%s/%s", run, name) < PATH_MAX;
 }
 
+/* Removes RUN/NAME, if it exists; ignores failures. */
 static void remove_file(const char *run, const char *name) {
     char path[PATH_MAX];
     if (path_of(run, name, path)) (void)unlink(path);

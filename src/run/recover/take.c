@@ -157,6 +157,7 @@ static void list_all(sources *from, ls_left_piece *piece, ls_left_piece *spare) 
     }
 }
 
+/* Frees both lists of pieces. */
 static void free_pieces(sources *from) {
     free(from->piece);
     free(from->spare);
