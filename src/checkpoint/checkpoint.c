@@ -1,4 +1,4 @@
-/* checkpoint.c: opens and verifies one checkpoint folder. */
+/* checkpoint.c: opens one checkpoint folder, compares its files with their recorded checksums, and reads them. */
 #include "checkpoint/checkpoint.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* partition_tensors.c: writes and reads a partition's part of a safetensors file. */
+/* partition_tensors.c: copies the tensors of a partition to and from a safetensors file, piece by piece. */
 #include "checkpoint/partition_tensors.h"
 
 #include <stdio.h>

@@ -17,10 +17,9 @@ enum { LS_PARTITION_TENSOR_NAME_MAX = LS_PARAM_NAME_MAX + 8 };
 
 /* The declared tensors of one file. Tensor i is tensor first + i % per_param of parameter i / per_param. */
 typedef struct ls_partition_tensors {
-    const ls_model *model; /* borrowed */
-    ls_partition_tensor
-        first;            /* LS_TENSOR_WEIGHT for a file of weights, LS_TENSOR_MOMENT0 for one of optimizer state */
-    int per_param, count; /* tensors for each parameter; tensors of the file */
+    const ls_model *model;      /* borrowed */
+    ls_partition_tensor first;  /* of weights LS_TENSOR_WEIGHT, of optimizer state LS_TENSOR_MOMENT0 */
+    int per_param, count;       /* tensors for each parameter; tensors of the file */
     ls_safetensors_decl *decls; /* what a writer of the file declares; points into `shapes` and `names` */
     int64_t (*shapes)[2];
     char (*names)[LS_PARTITION_TENSOR_NAME_MAX];

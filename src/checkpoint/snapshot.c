@@ -1,4 +1,4 @@
-/* snapshot.c: copies a worker's part of a checkpoint to memory, and writes it from there. */
+/* snapshot.c: plans and takes a copy of a worker's part of a checkpoint in memory, and writes it from there. */
 #include "checkpoint/snapshot.h"
 
 #include <stdlib.h>

@@ -14,11 +14,10 @@ enum { LS_DRY_KINDS = 12, LS_DRY_TYPES_MAX = 12 };
 typedef struct ls_dry_worker {
     ls_place_in_layout place;  /* its dp, tp and pp index */
     size_t kind[LS_DRY_KINDS]; /* of the arena, by ls_dry_kind_names; with all padding they add up to it */
-    size_t arena,
-        outside;     /* its one block of device memory; estimated memory beside it: scratch of operations and buffers */
-    size_t snapshot; /* host memory for the snapshot that this worker saves */
-    size_t copies;   /* device memory for copies of another worker's state and gradient (--state-copies) */
-    size_t journal;  /* host memory, with a supervisor: the journal from which an interrupted update is completed */
+    size_t arena, outside;     /* its one block of device memory; estimate of all other memory of the process */
+    size_t snapshot;           /* host memory for the snapshot that this worker saves */
+    size_t copies;             /* device memory for copies of another worker's state and gradient (--state-copies) */
+    size_t journal; /* host memory, with a supervisor: the journal from which an interrupted update is completed */
     ls_step_traffic traffic; /* per step */
 } ls_dry_worker;
 
@@ -65,7 +64,7 @@ typedef struct ls_dry_type {
 
 /* The number types of a run, a row for each kind of number, as the dry run prints them. */
 typedef struct ls_dry_types {
-    const char *precision, *unit;
+    const char *precision, *unit; /* words of --precision and --matrix-unit */
     int count;
     ls_dry_type row[LS_DRY_TYPES_MAX];
 } ls_dry_types;

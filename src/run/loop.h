@@ -26,9 +26,9 @@
 /* When the parts of a recovery after a lost worker were complete, by ls_clock_ns(); ls_attempt has the earlier times,
  * seen_ns and begun_ns. */
 typedef struct ls_recovery {
-    uint64_t made_ns;  /* data, device and trainer */
-    uint64_t taken_ns; /* the state */
-    uint64_t ready_ns; /* all else: the first step may begin */
+    uint64_t made_ns;  /* data, device and trainer were there */
+    uint64_t taken_ns; /* the state was taken over */
+    uint64_t ready_ns; /* all else was done: the first step may begin */
 } ls_recovery;
 
 /* The text that the model continues every --sample-every steps. */
@@ -42,10 +42,10 @@ typedef struct ls_loop_sample {
 /* Whether the gradient groups are redistributed among replicas of different speed, which takes a restart of all workers
  * (shares.h). */
 typedef struct ls_loop_shares {
-    bool is_allowed;
-    int times;     /* how often this was done, */
-    double last_s; /* when last, by ls_clock_seconds(), */
-    double cost_s; /* and how many seconds it takes */
+    bool is_allowed; /* the run is supervised, and its layout can be changed so */
+    int times;       /* how often this was done, */
+    double last_s;   /* when last, by ls_clock_seconds(), */
+    double cost_s;   /* and how many seconds it takes */
     /* private */
     ls_share_watch watch; /* of rank 0 */
     bool is_wanted;       /* rank 0 asks all workers to leave for other shares */

@@ -1,4 +1,4 @@
-/* loop_save.c: when a run saves a checkpoint, and what follows from its outcome. */
+/* loop_save.c: decides when a run saves a checkpoint, and reports what came of it. */
 #include <inttypes.h>
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* progress.c: the fields of a line, which of them fit, and how they reach a terminal.
+/* progress.c: formats the line of a step, decides which of its fields fit, and draws it on a terminal.
  *
  * Fields stand in a fixed order. Each has a rank: when a line is wider than the window, the field of the highest rank
  * is left out, again and again, until the rest fits. All text is ASCII, so bytes are columns. */

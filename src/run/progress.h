@@ -81,12 +81,12 @@ typedef struct ls_progress {
     int64_t log_every;
     int columns; /* of the window; 0: columns and rows are read at each drawing */
     int rows;
-    uint64_t (*now_ns)(void);
+    uint64_t (*now_ns)(void); /* the clock; ls_clock_ns */
     /* private */
     bool drawn, late;  /* an unfinished line or block is on the terminal; it does not show the last step yet */
     uint64_t shown_ns; /* when a step was last shown */
     int64_t timed;     /* steps in the average */
-    double average_s;
+    double average_s;  /* moving average of the seconds of a step */
     ls_step last;
     ls_progress_seen seen;
     int widths[LS_PROGRESS_BLOCK_LINES], drawn_lines; /* of the drawn block; 0: a single line */

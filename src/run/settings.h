@@ -20,11 +20,10 @@ typedef struct ls_settings {
     ls_options options; /* as they were given, with --eval-every resolved; texts are borrowed */
     /* identity: what the options leave open, and what several of them say together */
     ls_shape shape;
-    int slices,
-        groups; /* fixed parts of every layer, and of the batch, whose sums follow a fixed order whatever the layout */
-    size_t ghost; /* images whose statistics batch norm takes together; 0: the model has no batch norm */
-    bool bn_sync; /* it takes those of the whole batch; ghost are the images of a gradient group then */
-    size_t B, T;  /* sequences (or images) of a batch; tokens of a sequence */
+    int slices, groups; /* fixed parts of every layer, and of the batch; sums over them have a fixed order */
+    size_t ghost;       /* images whose statistics batch norm takes together; 0: the model has no batch norm */
+    bool bn_sync;       /* it takes those of the whole batch; ghost are the images of a gradient group then */
+    size_t B, T;        /* sequences (or images) of a batch; tokens of a sequence */
     ls_lr_schedule lr;
     ls_optimizer optimizer;
     ls_policy policy;                  /* number types, and the unit that multiplies matrices */

@@ -24,9 +24,8 @@ typedef struct ls_share_watch {
     double cost_s;           /* of a new layout in seconds, as far as is known */
     double not_before_s;     /* by ls_clock_seconds() */
     /* private */
-    int warm_up, steps, agreed, slow; /* agreed: windows in a row in which replica `slow` was the slowest */
-    double begin_s, window_s,
-        pause_s; /* begin of the window; least length of a window, and of the time between two changes */
+    int warm_up, steps, agreed, slow;           /* agreed: windows in a row in which replica `slow` was the slowest */
+    double begin_s, window_s, pause_s;          /* begin and least length of a window; least time between changes */
     float ms[LS_SHARES_WINDOW][LS_WORKERS_MAX]; /* busy time of the slowest worker, by step of the window and replica */
     /* results of the windows that agree */
     double row_ms[LS_WORKERS_MAX]; /* by replica (a row of the mesh): its busy time, see take_window() */

@@ -1,4 +1,4 @@
-/* state_hash.c: from sums of tensors to the hash of a state. */
+/* state_hash.c: makes the hash of a state from the sums of its tensors and a few numbers of the trainer. */
 #include "run/state_hash.h"
 
 #include "numerics/state_sum.h"

@@ -43,7 +43,7 @@ typedef struct ls_trainer_place {
  * it. */
 typedef struct ls_state_seen {
     bool is_summed;       /* the partition keeps sums of its state; false: not since it was loaded */
-    int64_t step;         /* after which it was so; −1: none is known */
+    int64_t step;         /* step after which the state has this hash; −1: none is known */
     ls_hash128 hash, sum; /* the hash, and the sum over all workers that it is made from */
     ls_hash128 *parts;    /* of this worker, by parameter and tensor, when the sum was given */
 } ls_state_seen;

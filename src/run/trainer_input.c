@@ -1,4 +1,4 @@
-/* trainer_input.c: which tokens or images each sequence of a batch is, and reading them. */
+/* trainer_input.c: finds which tokens or images each sequence of a batch is, and reads them. */
 #include "run/trainer_input.h"
 
 #include <stdlib.h>

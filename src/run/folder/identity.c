@@ -1,4 +1,4 @@
-/* identity.c: the fields of an identity, their JSON form, and the differences of two identities. */
+/* identity.c: adds and reads the fields of an identity, converts it to JSON and back, and compares two identities. */
 #include "run/folder/identity.h"
 
 #include <math.h>

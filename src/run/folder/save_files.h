@@ -14,10 +14,11 @@ enum { LS_SAVE_FILES_MAX = 2 };
  * it points into itself. */
 typedef struct ls_save_files {
     int count;
-    const char *name[LS_SAVE_FILES_MAX];
+    const char *name[LS_SAVE_FILES_MAX]; /* of the files, such as "weights.safetensors" */
     ls_partition_tensors tensors[LS_SAVE_FILES_MAX];
     const ls_partition_tensors *list[LS_SAVE_FILES_MAX]; /* pointers to `tensors`, as ls_snapshot_plan() takes them */
-    ls_safetensors_plan plan[LS_SAVE_FILES_MAX];
+    ls_safetensors_plan
+        plan[LS_SAVE_FILES_MAX]; /* what a writer of each file takes; points into `tensors` and `metadata` */
     size_t first_sum[LS_SAVE_FILES_MAX + 1]; /* where the sums of each file (header, then tensors) begin in one list;
                                                 the last entry: their number */
     ls_safetensors_text metadata[2];

@@ -22,12 +22,12 @@ typedef struct ls_saver ls_saver;
 
 /* Outcome of a save; durations in seconds. */
 typedef struct ls_save_outcome {
-    int64_t step;     /* that was saved; −1: there was no save */
-    ls_status status; /* on rank 0 with a message in `text` */
-    double seconds;   /* until it was on disk */
-    bool along;       /* in the background, from a snapshot */
-    double stall_s;   /* how long training waited, also for the previous save and for verification */
-    char text[LS_MESSAGE_MAX];
+    int64_t step;              /* that was saved; −1: there was no save */
+    ls_status status;          /* on rank 0 with a message in `text` */
+    double seconds;            /* until it was on disk */
+    bool along;                /* in the background, from a snapshot */
+    double stall_s;            /* how long training waited, also for the previous save and for verification */
+    char text[LS_MESSAGE_MAX]; /* message of a failure */
 } ls_save_outcome;
 
 /* Creates a saver and plans its files; allocates no snapshot. Store, identity and tokenizer are those of rank 0; the

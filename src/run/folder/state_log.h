@@ -33,8 +33,8 @@ ls_status ls_state_log_write(ls_state_log *log, int64_t step, ls_hash128 sum, co
 /* The records of all workers about one step. */
 typedef struct ls_state_record {
     int workers, params;
-    char (*names)[LS_PARAM_NAME_MAX];
-    ls_hash128 *parts; /* by worker, then parameter, then tensor */
+    char (*names)[LS_PARAM_NAME_MAX]; /* of the parameters */
+    ls_hash128 *parts;                /* by worker, then parameter, then tensor */
 } ls_state_record;
 
 /* Reads what all workers recorded about a step. Returns false, with nothing to free, if one did not record it, or if

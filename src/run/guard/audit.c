@@ -1,4 +1,4 @@
-/* audit.c: which groups are recomputed by which row of workers, and which worker a mismatch blames. */
+/* audit.c: chooses the gradient groups that are recomputed, and finds the worker to blame for a mismatch. */
 #include "run/guard/audit.h"
 
 #include <math.h>

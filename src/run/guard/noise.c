@@ -1,4 +1,5 @@
-/* noise.c: estimates of the true gradient's length and of its noise, and their moving averages. */
+/* noise.c: estimates the squared norm of the true gradient and the variance of its noise, and averages both over
+ * steps. */
 #include "run/guard/noise.h"
 
 #include <inttypes.h>

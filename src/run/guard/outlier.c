@@ -1,4 +1,4 @@
-/* outlier.c: gradient groups that stand out, by norm, or by norm and loss together.
+/* outlier.c: finds gradient groups that stand out from the others, by norm, or by norm and loss together.
  *
  * A track holds one quantity of the groups over the steps of a run: what is usual, and how far a group is from it.
  * There is one of the logarithms of norms and one of losses. A group's deviation d is its value less the median of the

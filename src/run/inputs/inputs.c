@@ -1,4 +1,4 @@
-/* inputs.c: reads the model and the layout that the options name. */
+/* inputs.c: opens the model and its tokenizer, and reads the layout and the worker options that options name. */
 #include "run/inputs/inputs.h"
 
 #include <stdio.h>

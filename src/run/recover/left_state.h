@@ -7,19 +7,18 @@
 
 /* Canonical elements first … first + count − 1 of a tensor of a parameter. */
 typedef struct ls_left_piece {
-    uint32_t param, which;     /* 0: the weight, 1 and 2: moments */
+    uint32_t param, which;     /* number of the parameter; 0: the weight, 1 and 2: moments */
     uint64_t first, count, at; /* `at`: location of the first element */
 } ls_left_piece;
 
 /* The elements of a parameter that one worker updates. */
 typedef struct ls_left_tensor {
-    uint64_t w, g, moment[2],
-        cells; /* locations: weights, gradient, moments, and the cells that count the update's progress */
-    uint64_t elems;
-    uint64_t once_begin, once_end; /* of them, those that it reports */
-    uint64_t first;                /* of them, in a sum of the state */
-    uint32_t number;               /* of the parameter in the model */
-    bool decay, running, rounded;
+    uint64_t w, g, moment[2], cells; /* locations; the cells count the progress of an update */
+    uint64_t elems;                  /* elements that the worker updates */
+    uint64_t once_begin, once_end;   /* of them, those that it reports */
+    uint64_t first;                  /* of them, in a sum of the state */
+    uint32_t number;                 /* of the parameter in the model */
+    bool decay, running, rounded;    /* as in ls_param, for the update */
     double follow;
 } ls_left_tensor;
 
@@ -29,8 +28,8 @@ enum { LS_LEFT_SPLIT = 1, LS_LEFT_SHARDED = 2, LS_LEFT_KINDS = 4 };
 
 /* Part of the sum of the state after a step. */
 typedef struct ls_left_sum {
-    _Atomic int64_t step; /* −1: being written */
-    ls_hash128 part;
+    _Atomic int64_t step;           /* −1: being written */
+    ls_hash128 part;                /* sum of what this worker reports */
     ls_hash128 kind[LS_LEFT_KINDS]; /* of own tensors: with what others report as well */
 } ls_left_sum;
 
@@ -64,7 +63,7 @@ struct ls_left {
 typedef struct ls_left_range {
     const void *memory; /* of the device */
     size_t bytes;
-    uint64_t at;
+    uint64_t at; /* location of the copy */
 } ls_left_range;
 
 /* Where tensors are in the segment: themselves, or the ranges to which rescue.c copied them. */

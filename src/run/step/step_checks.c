@@ -1,4 +1,4 @@
-/* step_checks.c: checks of weights and optimizer state, the reports of what they find, and how a step ends the run. */
+/* step_checks.c: checks weights and optimizer state, reports what it finds, and ends the run with it. */
 #include "run/step/step_checks.h"
 
 #include <stdio.h>
