@@ -47,8 +47,8 @@ static ls_status check_data(const ls_run_setup *setup) {
     return sees_images ? LS_OK : ls_fail(LS_ERR_INPUT, "eval needs data: add --data FILE");
 }
 
-/* Chooses tokens of a sequence (l->T) and sequences of a micro-batch (l->micro): one for generate, whose cache holds
- * one sequence. */
+/* Chooses tokens of a sequence (l->T) and sequences of a micro-batch (l->micro): for generate one, because it generates
+ * one text, token by token. */
 static ls_status choose_sizes(ls_run *r) {
     const ls_options *o = &r->options;
     ls_loaded *l = &r->loaded;

@@ -71,11 +71,11 @@ struct ls_run {
     char hint[LS_UNIT_HINT_MAX];            /* a sentence about the matrix unit, or empty */
     char agree_hint[LS_UNIT_HINT_MAX];      /* which option makes other machines compute the same bits, or empty */
 
-    /* of rank 0; NULL in all others */
+    /* used by rank 0 alone; forked workers may inherit `dir` from the parent */
     ls_run_dir *dir;
     ls_store *store;
     ls_metrics *metrics;
-    ls_identity *parent_identity; /* of the run that this one was forked from; NULL: no fork */
+    ls_identity *parent_identity; /* of the run that this one was forked from, in every worker; NULL: no fork */
 
     ls_loaded loaded; /* zeros in a training run */
 };

@@ -194,8 +194,8 @@ static ls_status open_run(ls_run *r, ls_world *world) {
 /* Returns whether the run ended by plan or on request; then its trace is written, and the worker has not failed. */
 static bool is_orderly(ls_status status) { return status == LS_OK || ls_status_is_stop(status); }
 
-/* Sums the peak FLOP/s of all workers' devices with the matrix unit in use; measures on CPUs, on all at the same time.
- * Collective. */
+/* Sets *flops_s to the peak FLOP/s of all workers' devices together, with the matrix unit in use; all measure at the
+ * same time. Collective. */
 static ls_status sum_peaks(ls_run *r, double *flops_s) {
     int64_t peak = (int64_t)r->device->ops->peak_flops_s(r->device, r->trainer->settings.policy.unit);
     LS_TRY(ls_partition_sum(r->trainer->partition, &peak, 1));

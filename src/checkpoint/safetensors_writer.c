@@ -179,7 +179,8 @@ static void free_layout(layout *l) {
     *l = (layout){.count = 0};
 }
 
-/* Lays out the plan; LS_ERR_INPUT if it is invalid. On failure there is nothing to release. */
+/* Lays out the plan: places of all tensors, and the header; LS_ERR_INPUT if it is invalid. On failure there is nothing
+ * to release. */
 static ls_status init_layout(layout *l, const ls_safetensors_plan *plan) {
     char *text = NULL;
     ls_status status;
@@ -221,7 +222,8 @@ no_memory:
 /* Returns the bytes of the whole file, header included. */
 static size_t file_bytes(const ls_safetensors_writer *writer) { return writer->layout.begin[writer->layout.count]; }
 
-/* Reserves the space of the file. Only sets the size if the file system cannot: posix_fallocate() would write zeros. */
+/* Reserves the space of the file, so that a full disk is an error now. On a file system that cannot, only sets the
+ * size: posix_fallocate() would write zeros. */
 static ls_status reserve_space(const ls_safetensors_writer *writer) {
     int rc;
     do rc = fallocate(writer->file.fd, 0, 0, (off_t)file_bytes(writer));

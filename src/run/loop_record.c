@@ -32,7 +32,7 @@ static int64_t unix_us(void) {
     return now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000;
 }
 
-/* Adds the time at which the line is written, for curves over time. */
+/* Adds the wall-clock time, in ms since 1970, at which the line is written, for curves over time. */
 static void add_time(ls_metrics *m) { ls_metrics_add_i64(m, "unix_ms", unix_us() / 1000); }
 
 /* ---- begin and end ----------------------------------------------------------------------------------------------- */

@@ -249,7 +249,8 @@ static ls_status flush(const ls_progress *p) {
     return LS_OK;
 }
 
-/* Draws the live line. Leaves the last column free, because some terminals wrap after it. */
+/* Draws the line of the last step over the one before, with as many fields as fit. Leaves the last column free, because
+ * some terminals wrap after it. */
 static void put_live_line(const ls_progress *p) {
     char line[LS_PROGRESS_LINE_MAX];
     fields f;

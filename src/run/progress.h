@@ -95,7 +95,7 @@ typedef struct ls_progress {
 /* Initializes the display, with no step yet. `out` is borrowed and stays open; whether it is a terminal decides the
  * rest. On a terminal also installs a handler for SIGWINCH. */
 void ls_progress_init(ls_progress *progress, FILE *out, int64_t log_every);
-/* Shows a completed step, or holds it back (ls_progress_cadence). */
+/* Takes a completed step: shows it, or holds it back, as ls_progress_cadence() says. */
 ls_status ls_progress_step_done(ls_progress *progress, const ls_step *step);
 /* Writes a line of its own above the drawn block: a sample, a checkpoint. `text` has no newline at its end. */
 ls_status ls_progress_note(ls_progress *progress, const char *text);
@@ -112,7 +112,8 @@ ls_status ls_progress_end(ls_progress *progress);
 /* Formats the line of a step without colours or newline, cut to `columns` (0: all fields). A negative eta_s is left
  * out. Returns the number of bytes. NaN prints without a sign. */
 size_t ls_progress_format(const ls_step *step, double eta_s, int columns, char line[LS_PROGRESS_LINE_MAX]);
-/* Estimates the seconds left from a moving average of step times; negative before the first step. */
+/* Returns the estimated seconds until the last step, from a moving average of step times; negative before the first
+ * step. */
 double ls_progress_eta(const ls_progress *progress);
 
 /* ---- the block (progress_block.c) -------------------------------------------------------------------------------- */

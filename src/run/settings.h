@@ -42,7 +42,8 @@ ls_status ls_settings_resolve(const ls_options *options, const ls_shape *shape, 
 /* Returns whether the user asked for outlier detection, which may then cost memory and time. */
 static inline bool ls_settings_wants_outliers(const ls_settings *s) { return s->options.on_outlier > LS_OUTLIER_AUTO; }
 
-/* Returns whether norms of single gradient groups are needed: for --numerics, --on-outlier (not auto) or --audit. */
+/* Returns whether norms of single gradient groups are needed: for --numerics, for --on-outlier warn, skip-group or
+ * stop, or for --audit. */
 static inline bool ls_settings_watch_groups(const ls_settings *s) {
     return s->options.numerics > 0 || ls_settings_wants_outliers(s) || s->options.audit > 0;
 }

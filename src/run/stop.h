@@ -37,7 +37,7 @@ void ls_stop_release(void);
 /* Returns the first signal to stop that arrived since the handlers were installed: SIGINT, SIGTERM (also for SIGHUP and
  * SIGXCPU) or SIGUSR2; 0: none. Any thread may call it. */
 int ls_stop_signal(void);
-/* Returns when that signal arrived, by ls_clock_ns(). */
+/* Returns when that signal arrived, by ls_clock_ns(); meaningless without one. */
 uint64_t ls_stop_ns(void);
 /* Returns whether SIGUSR1 arrived since the last call, and clears that. */
 bool ls_stop_take_save(void);

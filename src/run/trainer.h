@@ -117,17 +117,19 @@ ls_status ls_trainer_has_given_up(ls_trainer *trainer, bool *out);
  * (result->skipped). Fails as ls_trainer_gradients() does. */
 ls_status ls_trainer_step(ls_trainer *trainer, int stop, ls_step_result *result);
 
-/* The two halves of a step, for callers that use the gradients in between. The first computes the gradient to use. It
- * fails if the run cannot continue: a value that is not finite again when repeated, overflow at the lowest loss scale,
- * an outlier with --on-outlier stop, an audit or a check that found a faulty worker. The weights are then unchanged,
- * and `failure` tells the cause. */
+/* The first half of a step, for callers that use the gradients before the update: computes the gradient to use, after
+ * all judgements, into the partition. Returns LS_TRAINER_GAVE_UP if a worker abandoned the step. Fails if the run
+ * cannot continue: a value that is not finite again when repeated, overflow at the lowest loss scale, an outlier with
+ * --on-outlier stop, an audit or a check that found a faulty worker. The weights are then unchanged, and `failure`
+ * tells the cause. */
 ls_status ls_trainer_gradients(ls_trainer *trainer, int stop, ls_step_result *result);
 /* The second half: applies the gradient with the optimizer, if result->finite, publishes the new weights to all
  * workers, and counts the step. */
 ls_status ls_trainer_update(ls_trainer *trainer, const ls_step_result *result);
 
 /* Parts of the first half, for callers that compute the gradients themselves: */
-/* Returns the factor with which backward starts. Not collective. */
+/* Returns the factor with which backward starts, a power of two: the loss scale over the number of tokens that take
+ * part, rounded up to a power of two, so that fp16 gradients stay in range. Not collective. */
 float ls_trainer_backward_start(const ls_trainer *trainer);
 /* Sums loss, squared gradient norm, requests and measurements over all workers, and computes *result and trainer->clip
  * (the factor of the update). Call it when the partition has its gradients. `loss` is the loss that this worker

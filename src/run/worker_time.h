@@ -42,7 +42,8 @@ typedef struct ls_worker_time {
     bool due;                           /* the report is complete */
 } ls_worker_time;
 
-/* Starts the measurement. `world` is borrowed; NULL: a single worker. */
+/* Allocates and starts the measurement. `world` is borrowed; NULL: a single worker. ls_worker_time_close() ends it. Not
+ * collective. */
 ls_status ls_worker_time_open(ls_worker_time *time, const ls_world *world);
 void ls_worker_time_close(ls_worker_time *time);
 
@@ -51,12 +52,12 @@ void ls_worker_time_begin(ls_worker_time *time);
 /* Marks the end of a step, and sets `due` if a report is complete with it. Ignored without a begin. */
 void ls_worker_time_end(ls_worker_time *time);
 
-/* Adds the time since begin_ns to the time that reading the batch took. */
+/* Adds the time from begin_ns (ls_clock_ns()) to now to LS_WORKER_INPUT: the time that reading the batch took. */
 static inline void ls_worker_time_read(ls_worker_time *time, uint64_t begin_ns) {
     time->input_ns += ls_clock_ns() - begin_ns;
 }
 
-/* Returns how many words the times of all workers take in the sum; 0 for a single worker. */
+/* Returns how many 64-bit words the times of all workers take in the sum after backward; 0 for a single worker. */
 static inline size_t ls_worker_time_words(const ls_worker_time *time) {
     return time->world ? (size_t)time->workers * LS_TRAFFIC_TIME_NUMBERS : 0;
 }

@@ -60,7 +60,7 @@ static ls_status check_name(const ls_identity *identity, const char *name) {
     return LS_OK;
 }
 
-/* Adds a field and takes ownership of `value`. If `value` is NULL, reports that memory ran out. */
+/* Adds a field and takes ownership of `value`, also on failure. If `value` is NULL, reports that memory ran out. */
 static ls_status add_identity_field(ls_identity *identity, const char *name, json_t *value, ls_identity_rule rule) {
     ls_status status = value ? check_name(identity, name) : fail_identity_memory();
     if (status != LS_OK) {

@@ -23,7 +23,8 @@ ls_status ls_saved_identity(const ls_checkpoint *checkpoint, ls_identity **out) 
     return status;
 }
 
-/* Copies the precision and the matrix unit of an identity. An fp32 identity has neither field (settings.c). */
+/* Copies the words for precision and matrix unit from an identity; "fp32" and "chain" if it has no such fields, as that
+ * of an fp32 run (settings.c). */
 static void copy_precision(const ls_identity *identity, char *precision, char *unit) {
     const char *type = ls_identity_get_text(identity, "precision"), *by = ls_identity_get_text(identity, "matrix-unit");
     snprintf(precision, LS_SAVED_WORD_MAX, "%s", type ? type : "fp32");
@@ -97,8 +98,8 @@ static ls_status load_numbers(ls_trainer *t, const json_t *state, const char *pa
     return ls_fail(LS_ERR_INPUT, "%s/%s: the loss scale is damaged", path, LS_CHECKPOINT_STATE);
 }
 
-/* Loads the last audited step. A checkpoint without this field has no unaudited steps, or belongs to a run without
- * audits. */
+/* Sets the last step whose audits passed. A checkpoint without this field has no unaudited steps, or belongs to a run
+ * without audits; a fork starts clean. */
 static void load_audited(ls_trainer *t, const json_t *state, bool is_fork) {
     const json_t *step = json_object_get(state, LS_SAVED_AUDITED);
     int64_t clean = json_is_integer(step) && !is_fork ? (int64_t)json_integer_value(step) : t->step;

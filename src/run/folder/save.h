@@ -38,7 +38,8 @@ ls_status ls_saved_precision(const ls_checkpoint *checkpoint, char precision[LS_
 enum { LS_SAVED_HASH_MAX = 33 };
 /* Reads the hash of the weights that was recorded when they were saved; "" if there is none. */
 ls_status ls_saved_weights(const ls_checkpoint *checkpoint, char hash[LS_SAVED_HASH_MAX]);
-/* Reads the checkpoint's position in the data, in samples since the beginning of the run or of its first parent. */
+/* Reads the checkpoint's position in the data: the number of samples (sequences or images) taken before its next step.
+ * LS_ERR_INPUT if it is damaged. */
 ls_status ls_saved_samples(const ls_checkpoint *checkpoint, int64_t *out);
 /* Loads step, numbers, and this worker's part of weights and optimizer state into the trainer. Each worker opens the
  * checkpoint itself; rank 0 has verified its checksums and compared the identity before. Compares the state hash, if

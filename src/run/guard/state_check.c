@@ -17,7 +17,7 @@ static double bytes_per_flop(const ls_settings *s) {
 /* Returns the share of its replica's elements that a worker updates. */
 static double share_owned(const ls_layout *layout) { return layout->zero >= 1 ? 1.0 / layout->dp : 1.0; }
 
-/* Returns the bytes per element that a check of own weights and optimizer state reads. */
+/* Returns the bytes per element of its replica that a check of a worker's own weights and optimizer state reads. */
 static double own_bytes(const ls_settings *s, const ls_layout *layout) {
     return 4.0 * (1 + ls_optimizer_moments(&s->optimizer)) * share_owned(layout);
 }

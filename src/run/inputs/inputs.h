@@ -68,7 +68,8 @@ ls_status ls_image_option_open(const char *source, const ls_shape *shape, bool l
 ls_images_about ls_image_option_about(const ls_shape *shape);
 /* Fails if a flag is for the other kind of model (text options for an image model, --augment for a language model). */
 ls_status ls_image_option_check(const ls_options *options, const ls_shape *shape);
-/* Fails if the model is an image model, which `what` does not support. */
+/* Fails with LS_ERR_INPUT if the model is an image model, which `what` (a command or option, for the message) does not
+ * support. */
 ls_status ls_image_option_refuse(const ls_shape *shape, const char *what);
 
 /* ---- --layout, and the workers ----------------------------------------------------------------------------------- */

@@ -116,7 +116,8 @@ static ls_left_tensor tensor_of(const ls_recover *self, const ls_left_places *pl
     return tensor;
 }
 
-/* Allocates `elems` journal cells in memory that the workers of a node share; the world owns them. */
+/* Allocates `elems` journal cells (which count an update's progress) in memory that the workers of a node share; the
+ * world owns them. */
 static ls_status alloc_journal_cells(ls_world *world, size_t elems, ls_journal_cell **out) {
     void *memory;
     LS_TRY(ls_world_alloc(world, elems * sizeof(ls_journal_cell), &memory));

@@ -67,7 +67,8 @@ static void put_back(const ls_segment *segment, const ls_left_part *part, uint64
         }
 }
 
-/* Completes the interrupted update for elements begin … end − 1, from where their journal cells end. */
+/* Completes the interrupted update for elements begin … end − 1 of a tensor, from where their journal cells say that it
+ * stopped. */
 static ls_status finish_tensor(ls_recover *self, ls_device *device, const ls_segment *segment,
                                const ls_left_tensor *tensor, const ls_left_numbers *n, uint64_t begin, uint64_t end) {
     ls_param param = param_of(segment, tensor);
@@ -304,7 +305,8 @@ static bool find_brought_sum(const sources *from, ls_hash128 *out) {
     return true;
 }
 
-/* Returns the sum of the elements that a part reports, as they are in memory now. */
+/* Returns the sum of the elements that a part reports, as they are in memory now, for a comparison with the recorded
+ * one. */
 static ls_hash128 sum_part(const ls_segment *segment, const ls_left_part *part) {
     const ls_left_tensor *tensor = ls_segment_at(segment, part->tensors_at);
     ls_hash128 sum = {0, 0};

@@ -172,7 +172,7 @@ ls_status ls_trainer_gradients(ls_trainer *t, int stop, ls_step_result *result) 
     return status;
 }
 
-/* Adds the squares of the groups of this step to the estimate of the noise scale. */
+/* Adds the squared norms of the groups in this step to the estimate of the gradient noise scale. */
 static void learn_noise(ls_trainer *t, const ls_step_result *result) {
     ls_guard *guard = &t->guard;
     ls_noise_step step = {.groups = (size_t)guard->groups,
