@@ -127,8 +127,8 @@ static ls_status write_text(writer *w, const ls_run *r, const char *prompt, cons
     return is_first ? pass_text(w, true, &stop) : LS_OK;
 }
 
-/* Samples of a training run begin with the frame of its documents, like the texts from which the model learns. */
 ls_status ls_run_encode(const ls_run *r, const char *text, ls_tokens *out) {
+    /* Samples of a training run begin with the frame of its documents, like the texts from which the model learns. */
     bool is_loaded = ls_run_is_loaded(r);
     ls_frame frame = r->frame;
     if (!text) text = "";

@@ -76,8 +76,8 @@ static ls_status settle_inputs(const char *run, ls_options *o) {
     return LS_OK;
 }
 
-/* Changes --trace FILE that comes from a config file to --trace run, with a warning: see above. Flags and environment
- * are the user's own and stay. */
+/* Changes --trace FILE that comes from a config file to --trace run, with a warning: the config of another user must
+ * not choose which file is overwritten. Flags and environment are the user's own and stay. */
 static ls_status keep_outputs_inside(ls_options *o) {
     if (o->source[LS_OPT_trace].origin != LS_ORIGIN_FILE || !o->trace || strcmp(o->trace, "run") == 0) return LS_OK;
     ls_log_warn("the config names %.200s for the trace; it goes to trace.json in the run's folder instead: give "

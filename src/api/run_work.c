@@ -191,7 +191,8 @@ static ls_status open_run(ls_run *r, ls_world *world) {
 
 /* ---- joining and leaving ----------------------------------------------------------------------------------------- */
 
-/* Returns whether the run ended by plan or on request; then its trace is written, and the worker has not failed. */
+/* Returns whether the run ended by plan or because a signal asked for it; then its trace is written, and the worker has
+ * not failed. */
 static bool is_orderly(ls_status status) { return status == LS_OK || ls_status_is_stop(status); }
 
 /* Sets *flops_s to the peak FLOP/s of all workers' devices together, with the matrix unit in use; all measure at the

@@ -28,8 +28,8 @@ ls_status ls_parts_announce(const char *folder, int workers) {
     return LS_OK;
 }
 
-/* The file has the XXH3 of the sums, then the sums as they are in memory. */
 ls_status ls_parts_put(const char *folder, int rank, const ls_byte_sum *sums, size_t count) {
+    /* The file has the XXH3 of the sums, then the sums as they are in memory. */
     size_t bytes = sizeof(ls_hash128) + count * sizeof *sums;
     char *data = malloc(bytes);
     if (!data) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu checksums", count);
@@ -52,9 +52,9 @@ static bool is_there(const char *folder, const char *what, int rank) {
     return ls_file_exists(part_path(folder, what, rank).text);
 }
 
-/* Checks part-R after writing-R, because it exists before writing-R is removed. Opens the folder first, so that a
- * network file system does not answer from a stale cache of names. */
 ls_parts_state ls_parts_look(const char *folder, int workers) {
+    /* Checks part-R after writing-R, because it exists before writing-R is removed. Opens the folder first, so that a
+     * network file system does not answer from a stale cache of names. */
     ls_parts_state state = {.failed = -1};
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     for (int r = 0; r < workers; r++) {

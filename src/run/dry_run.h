@@ -41,8 +41,8 @@ extern const char *const ls_dry_kind_names[LS_DRY_KINDS];
  * running a step on a device that computes nothing. The device is the one chosen in the settings' options; a CPU needs
  * none, and "auto" counts as the CPU, so the setup stays unchanged. */
 ls_status ls_dry_reserve(const ls_settings *settings, ls_partition_setup *setup);
-/* Sets the same for a partition without training, on `device`, that evaluates setup->B sequences at a time, or
- * generates text if `generates`. */
+/* Sets align, scratch_bytes and apart of the setup of a partition without training, on `device`, that evaluates
+ * setup->B sequences at a time, or generates text if `generates`; as ls_dry_reserve() does for training. */
 ls_status ls_dry_reserve_forward(const ls_shape *shape, int slices, const char *device, bool generates,
                                  ls_partition_setup *setup);
 /* Returns callbacks that deliver no data, for a partition on a device that computes nothing. */

@@ -102,7 +102,8 @@ ls_status ls_loop_run(ls_loop *loop);
 /* Makes and records one step, for a caller with its own loop. Returns LS_OK also if all workers must stop after it,
  * which `stop` says, and if it was abandoned: then it does not count in `step` of the trainer, and out->loss is NaN. */
 ls_status ls_loop_step(ls_loop *loop, ls_step *out);
-/* Evaluates and records; an abandoned evaluation returns LS_OK, too, with a loss of NaN. */
+/* Evaluates the validation data, records and reports the result. Returns LS_OK also if a worker abandoned it to stop in
+ * time; then out->loss is NaN. */
 ls_status ls_loop_evaluate(ls_loop *loop, ls_evaluation *out);
 /* Writes a checkpoint, which is on disk on return. Does nothing if this step is saved already, or nothing is saved at
  * all. */

@@ -14,8 +14,8 @@
 /* Returns whether the run has a state hash, that is, whether --check is not off. */
 bool ls_trainer_has_state_hash(const ls_trainer *trainer);
 
-/* Returns the state hash, given the sum of all workers' parts: adds the trainer's present step, position in the data,
- * number of updates and loss scale. */
+/* Returns the state hash, given the sum of all workers' parts: combines it with the trainer's present step, position in
+ * the data, number of updates and loss scale. */
 ls_hash128 ls_trainer_state_hash_of(const ls_trainer *trainer, ls_hash128 sum);
 
 /* Computes this worker's part of the sum, as the last update wrote it, not as memory is now. Not collective;

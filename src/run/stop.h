@@ -31,13 +31,13 @@ void ls_stop_restore(void);
  * loop catches them. Call ls_stop_hold() before ls_stop_install(). The first hold clears earlier requests; later
  * requests are kept. */
 ls_status ls_stop_hold(void);
-/* Ends one hold; the last one restores the previous handlers of these signals. */
+/* Ends one ls_stop_hold(); the last one restores the previous handlers of these signals. */
 void ls_stop_release(void);
 
 /* Returns the first signal to stop that arrived since the handlers were installed: SIGINT, SIGTERM (also for SIGHUP and
  * SIGXCPU) or SIGUSR2; 0: none. Any thread may call it. */
 int ls_stop_signal(void);
-/* Returns when that signal arrived, by ls_clock_ns(); meaningless without one. */
+/* Returns when the signal of ls_stop_signal() arrived, by ls_clock_ns(); meaningless without one. */
 uint64_t ls_stop_ns(void);
 /* Returns whether SIGUSR1 arrived since the last call, and clears that. */
 bool ls_stop_take_save(void);
@@ -45,7 +45,8 @@ bool ls_stop_take_save(void);
 /* Returns the status of a run that was stopped by ls_stop_signal(): LS_ERR_INTERRUPTED, LS_ERR_TERMINATED or
  * LS_ERR_REQUEUED with a message; LS_OK without a signal. */
 ls_status ls_stop_status(void);
-/* Returns that status for `signal`, which another worker may have received; 0: LS_OK. */
+/* Returns the status of a run that stopped for `signal`, which another worker may have received: LS_ERR_INTERRUPTED,
+ * LS_ERR_TERMINATED or LS_ERR_REQUEUED with a message; 0: LS_OK. */
 ls_status ls_stop_status_of(int signal);
 
 #endif

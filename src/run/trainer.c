@@ -55,8 +55,8 @@ ls_partition_setup ls_trainer_setup(const ls_settings *s, const ls_layout *layou
                                 .place = ls_layout_place(layout, rank)};
 }
 
-/* Sets *out to whether all workers of the layout fit: on their GPUs, if `room` knows these, else all together into the
- * memory of this machine. */
+/* Sets *out to whether all workers of the layout fit into memory: on their GPUs, if `room` knows these, else all
+ * together into that of this machine, with a margin of a sixteenth. */
 static ls_status fits(const ls_room *room, const ls_settings *settings, const ls_layout *layout, bool *out) {
     size_t bytes = 0, each[LS_WORKERS_MAX];
     bool on_devices = room && room->known;

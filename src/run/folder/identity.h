@@ -47,11 +47,11 @@ void ls_identity_destroy(ls_identity *identity);
 /* Adds a field with this text, which is copied. Names consist of a–z, 0–9, '.', '-' and '_'; text is UTF-8. A name that
  * is there already, and a value that does not fit, is LS_ERR_INPUT. */
 ls_status ls_identity_add_text(ls_identity *identity, const char *name, const char *value, ls_identity_rule rule);
-/* Adds a field with this integer; errors as above. */
+/* Adds a field with this integer. LS_ERR_INPUT for a bad name, and for one that is there already. */
 ls_status ls_identity_add_i64(ls_identity *identity, const char *name, int64_t value, ls_identity_rule rule);
 /* Adds a field with this number, exactly (as a hexadecimal float); LS_ERR_INPUT also if it is not finite. */
 ls_status ls_identity_add_f64(ls_identity *identity, const char *name, double value, ls_identity_rule rule);
-/* Adds a field with this hash; errors as above. */
+/* Adds a field with this hash. LS_ERR_INPUT for a bad name, and for one that is there already. */
 ls_status ls_identity_add_hash(ls_identity *identity, const char *name, ls_hash128 value, ls_identity_rule rule);
 
 /* Adds the options that change the result, as config/options.def says, with the values that `options` holds, in a fixed

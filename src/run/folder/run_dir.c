@@ -311,15 +311,15 @@ out:
     return status;
 }
 
-/* Keeps the lock file, which the next process locks again. */
 void ls_run_dir_close(ls_run_dir *dir) {
+    /* Keeps the lock file, which the next process locks again. */
     if (!dir) return;
     ls_run_lock_release(&dir->lock);
     free(dir);
 }
 
-/* Looks at the folder and not at what this process did: in a run of several workers another process wrote there. */
 void ls_run_dir_abandon(ls_run_dir *dir) {
+    /* Looks at the folder and not at what this process did: in a run of several workers another process wrote there. */
     if (!dir) return;
     char message[LS_MESSAGE_MAX]; /* of the failure that led here */
     snprintf(message, sizeof message, "%s", ls_status_message());
@@ -404,8 +404,8 @@ ls_status ls_run_dir_read_identity(const ls_run_dir *dir, ls_identity **out) {
     return status;
 }
 
-/* `checkpoints` is created before the first line of metrics, and `latest` with the first checkpoint. */
 ls_status ls_run_dir_check_checkpoints(const ls_run_dir *dir) {
+    /* `checkpoints` is created before the first line of metrics, and `latest` with the first checkpoint. */
     int count = 0;
     ls_metrics_about about;
     LS_TRY(count_checkpoints(dir->path, &count));
@@ -497,9 +497,9 @@ static ls_status write_config(const ls_run_dir *dir, const ls_options *options, 
     return status;
 }
 
-/* Writes identity.json last: once it exists, the folder holds a run and everything that --resume reads. */
 ls_status ls_run_dir_begin(ls_run_dir *dir, const ls_identity *identity, const ls_options *options, ls_command command,
                            const ls_run_parent *parent) {
+    /* Writes identity.json last: once it exists, the folder holds a run and everything that --resume reads. */
     json_t *json;
     if (parent) LS_TRY(write_parent(dir, parent, identity));
     if (dir->mode == LS_RUN_RESUME) LS_TRY(set_config_aside(dir));

@@ -84,7 +84,8 @@ ls_status ls_run_dir_begin(ls_run_dir *dir, const ls_identity *identity, const l
 /* Writes layout.json, how the workers of this run are arranged, for --layout and for people; replaces that of an
  * earlier process. Takes ownership of `json`; NULL means that memory ran out, and fails. */
 ls_status ls_run_dir_write_layout(const ls_run_dir *dir, json_t *json);
-/* Writes device.json, what the run computes on, for the doctor; ownership and NULL as above. */
+/* Writes device.json, what the run computes on, for the doctor; replaces that of an earlier process. Takes ownership of
+ * `json`; NULL means that memory ran out, and fails. */
 ls_status ls_run_dir_write_device(const ls_run_dir *dir, json_t *json);
 /* Returns whether device.json exists. */
 bool ls_run_dir_has_device(const ls_run_dir *dir);

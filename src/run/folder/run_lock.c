@@ -163,8 +163,8 @@ bool ls_run_lock_is_held(const ls_run_lock *lock) {
            held.st_dev == there.st_dev && held.st_ino == there.st_ino;
 }
 
-/* Retries, because a failing start removes its lock file, possibly between our open and lock. */
 ls_status ls_run_lock_take(const char *folder, bool any_content, ls_run_lock *lock) {
+    /* Retries, because a failing start removes its lock file, possibly between our open and lock. */
     ls_status status = LS_OK;
     *lock = LS_RUN_LOCK_NONE;
     LS_TRY(path_of(folder, lock->path));

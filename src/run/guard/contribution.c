@@ -18,9 +18,9 @@ bool ls_contribution_is_watched(const ls_settings *s, const ls_layout *layout) {
 /* A quarter of what groups may cost: a fourth of the elements tells as much of a whole worker. */
 enum { SPARING = 4 };
 
-/* Squaring reads every element once, beside 6 FLOPs per element and token. With ZeRO 2 and 3 it is done for each group,
- * otherwise once for all groups of a replica; the replica with the fewest groups limits the share. */
 double ls_contribution_share(const ls_settings *s, const ls_layout *layout) {
+    /* Squaring reads every element once, beside 6 FLOPs per element and token. With ZeRO 2 and 3 it is done for each
+     * group, otherwise once for all groups of a replica; the replica with the fewest groups limits the share. */
     int groups = layout->share[0];
     for (int d = 1; d < layout->dp; d++)
         if (layout->share[d] < groups) groups = layout->share[d];

@@ -116,7 +116,7 @@ ls_status ls_event_record(const ls_train_event *e, ls_metrics *m) {
 
 /* ---- sentences --------------------------------------------------------------------------------------------------- */
 
-/* Writes the sentence of NON_FINITE. */
+/* Writes the sentence of an event NON_FINITE: what value, where it appeared first, and whether it recurred. */
 static void say_non_finite(const ls_train_event *e, char *text, size_t bytes) {
     char who[32] = "";
     if (e->nworkers > 0) snprintf(who, sizeof who, " on worker %d", e->workers[0]);
@@ -138,7 +138,7 @@ static void say_non_finite(const ls_train_event *e, char *text, size_t bytes) {
                  e->phase, e->block, e->tensor, (long long)e->index, e->micro, e->worker);
 }
 
-/* Writes the sentence of an outlier worker. */
+/* Writes the sentence of an event OUTLIER about a worker. */
 static void say_worker(const ls_train_event *e, char *text, size_t bytes) {
     const ls_outlier_finding *f = &e->finding;
     snprintf(text, bytes,
@@ -150,7 +150,7 @@ static void say_worker(const ls_train_event *e, char *text, size_t bytes) {
                                           : "it was kept; --audit 0.05 shows whether that worker computes wrongly");
 }
 
-/* Writes the sentence of an outlier group or worker. */
+/* Writes the sentence of an event OUTLIER, about a gradient group or a worker. */
 static void say_outlier(const ls_train_event *e, char *text, size_t bytes) {
     const ls_outlier_finding *f = &e->finding;
     if (e->group < 0) {
@@ -180,7 +180,7 @@ static void say_outlier(const ls_train_event *e, char *text, size_t bytes) {
                                             : "it was kept (--on-outlier warn)");
 }
 
-/* Writes the sentence of replicas that differ. */
+/* Writes the sentence of an event REPLICA: which parameter differs on which workers. */
 static void say_replica(const ls_train_event *e, char *text, size_t bytes) {
     size_t used =
         (size_t)snprintf(text, bytes, "the copies of %s on several workers differ; suspect: worker", e->tensor);
@@ -188,7 +188,7 @@ static void say_replica(const ls_train_event *e, char *text, size_t bytes) {
         used += (size_t)snprintf(text + used, bytes - used, "%s%d", i ? ", " : " ", e->workers[i]);
 }
 
-/* Appends which steps are suspect, if any. */
+/* Appends to the sentence which steps are suspect, because no check has covered them; nothing if there are none. */
 static void say_doubt(const ls_train_event *e, char *text, size_t bytes) {
     size_t used = strlen(text);
     if (e->suspect_from <= 0) return;

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-/* With the gradients ("leaves") l_g of groups of n_g tokens, N in all, and the mean gradient of a group m_g =
- * (N/n_g)·l_g:
+/* Solves for tr(Σ) and |g|², and adds both to the averages. With the gradients ("leaves") l_g of groups of n_g tokens,
+ * N in all, and the mean gradient of a group m_g = (N/n_g)·l_g:
  *
  *     A = Σ (n_g/N)·|m_g|² = Σ (N/n_g)·|l_g|²      E A = |g|² + tr·G/N
  *     W = |Σ l_g|²                                 E W = |g|² + tr/N

@@ -151,7 +151,8 @@ static void track_look(track *t) {
     if (t->is_warm) measure_spread(t);
 }
 
-/* Returns how far a value of this step is above the median of its peers; with few peers see the top of the file. */
+/* Returns how far a value of this step is above the median of its peers. With few peers, whose median is weak: the
+ * smaller of 1.5 times that, and the distance to the level of recent steps. */
 static double deviation_of(const track *t, double value) {
     double d = value - median_without(t->sorted, t->usable, value);
     if (!t->is_few || t->count == 0) return d;

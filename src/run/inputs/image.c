@@ -96,8 +96,8 @@ ls_images_about ls_image_option_about(const ls_shape *shape) {
                              .classes = (uint32_t)shape->V};
 }
 
-/* Looks at flags alone: a file of options, or the environment, may be for several models. */
 ls_status ls_image_option_check(const ls_options *o, const ls_shape *shape) {
+    /* Looks at flags alone: a file of options, or the environment, may be for several models. */
     static const ls_option_id of_text[] = {LS_OPT_tokenizer, LS_OPT_text_field, LS_OPT_sample_every,
                                            LS_OPT_val_fraction};
     bool images = ls_shape_sees_images(shape);

@@ -25,8 +25,8 @@ typedef struct ls_start {
 /* Opens a preset, a shape file or anything with weights (a run, a checkpoint, a Hugging Face folder, a file of llm.c),
  * and verifies checksums of the weights. The caller ends *out with ls_start_close(). */
 ls_status ls_start_open(const char *model, ls_start *out);
-/* Opens the same without verifying checksums, to know the shape: before workers started by a launcher have a world, so
- * that a user's mistake ends each of them early. */
+/* Opens a preset, a shape file or anything with weights without verifying checksums, to know the shape: before workers
+ * started by a launcher have a world, so that a user's mistake ends each of them early. The weights may be damaged. */
 ls_status ls_start_look(const char *model, ls_start *out);
 /* Opens the model again in all workers of a launcher, of which only rank 0 verifies the weights; closes *start first.
  * Collective. */

@@ -235,7 +235,7 @@ static size_t sum_count(const ls_recover *self) {
     return ls_partition_sums_state(self->partition) ? (size_t)self->model->nparams * LS_PARAM_SUMS : 0;
 }
 
-/* Returns the bytes of these sums. */
+/* Returns the bytes of the sums of the copied state; 0 with --check off. */
 static size_t sum_bytes(const ls_recover *self) { return sum_count(self) * sizeof(ls_hash128); }
 
 /* Returns the bytes of device memory for all copies and their sums. */

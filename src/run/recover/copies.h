@@ -54,8 +54,8 @@ bool ls_copies_are_of(const ls_layout *layout, const ls_param *param);
 /* Returns the bytes of device memory that a buddy needs for the worker for whose partition the model was measured,
  * without the sums of the state. Local; for dry runs and planner. */
 size_t ls_copies_bytes(const ls_settings *settings, const ls_layout *layout, const ls_model *model);
-/* Returns the rank whose state `rank` keeps if buddies are `shift` places apart in the ring of replicas (with dp 1: of
- * workers); −1: there is no other worker. */
+/* Returns the rank whose state worker `rank` keeps if buddies are `shift` places apart in the ring of replicas (with dp
+ * 1: of workers); −1: there is no other worker. */
 int ls_copies_keeps(const ls_layout *layout, int rank, int shift);
 
 /* Chooses the buddies and allocates the copies; they are empty until ls_copies_fill(). Needs the partition. Makes none,

@@ -111,8 +111,8 @@ void ls_left_share(ls_recover *self, const ls_left_shares *shares);
 /* Returns why the workers of a segment (the shared memory of an attempt) left; `is_found` false: not because of wrong
  * numbers. */
 ls_wrong ls_left_blamed(const ls_segment *segment);
-/* Notes in the segment that the place of the blamed worker is not used any more, so that the next attempt records
- * it. */
+/* Notes in the segment that the place (cores or GPU) of the blamed worker is not used any more, so that the next
+ * attempt records it in the metrics. */
 void ls_left_leave_out(const ls_segment *segment);
 /* Returns the request for other shares that the workers of a segment left; `rows` 0: none. */
 ls_left_shares ls_left_shared(const ls_segment *segment);

@@ -43,8 +43,8 @@ static size_t list_param(const ls_recover *self, const ls_left_places *places, i
     return count;
 }
 
-/* Lists the elements that this worker reports: of those that several workers hold, one reports each. As
- * list_param(). */
+/* Lists the elements that this worker reports (of those that several workers hold, one reports each). Returns their
+ * number; fills `out` unless it is NULL. */
 static size_t list_reported(const ls_recover *self, const ls_left_places *places, ls_left_piece *out) {
     size_t count = 0;
     for (int i = 0; i < self->model->nparams; i++)
@@ -52,8 +52,8 @@ static size_t list_reported(const ls_recover *self, const ls_left_places *places
     return count;
 }
 
-/* Lists elements that this worker updates although another one reports some of them: second places to read from. As
- * list_param(). */
+/* Lists elements that this worker updates although another one reports some of them: second places to read from.
+ * Returns their number; fills `out` unless it is NULL. */
 static size_t list_shared(const ls_recover *self, const ls_left_places *places, ls_left_piece *out) {
     size_t count = 0;
     for (int i = 0; i < self->model->nparams; i++) {
@@ -64,7 +64,7 @@ static size_t list_shared(const ls_recover *self, const ls_left_places *places, 
     return count;
 }
 
-/* Lists the copies of another worker's elements. As list_param(). */
+/* Lists the copies of another worker's elements. Returns their number; fills `out` unless it is NULL. */
 static size_t list_copied(const ls_recover *self, const ls_left_places *places, ls_left_piece *out) {
     size_t count = 0;
     for (size_t i = 0; i < self->copies->count; i++) {

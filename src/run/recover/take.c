@@ -290,8 +290,9 @@ static bool find_others_sum(const sources *from, ls_hash128 *out) {
     return true;
 }
 
-/* The same for tensors rescued from GPUs, from the sums that their last update made. Returns false if not all workers
- * completed the last update. */
+/* Sets *out to the sum of a state that was rescued from GPUs, from the sums that their last update made: one of several
+ * holders reports a sum, and copies report that of lost workers. Returns false if not all workers completed the last
+ * update. */
 static bool find_brought_sum(const sources *from, ls_hash128 *out) {
     *out = (ls_hash128){0, 0};
     for (int l = 0; l < from->segment->workers; l++) {
@@ -426,7 +427,8 @@ static void let_spoil_left(const ls_recover *self, const sources *from) {
     }
 }
 
-/* The same for the state that was taken. */
+/* Lets tests corrupt the state that was taken (LS_FAULT_*); does nothing outside tests, where ls_fault_spoil is
+ * NULL. */
 static void let_spoil_taken(const ls_recover *self) {
     for (int i = 0; ls_fault_spoil && i < self->model->nparams; i++) {
         const ls_param *p = ls_model_param(self->model, i);

@@ -160,9 +160,9 @@ static ls_status compute_step_gradient(ls_trainer *t, int stop, ls_step_result *
     return LS_OK;
 }
 
-/* With a single worker, no other one can have committed the step, so any failure ends it whole: the state is that
- * before it. */
 ls_status ls_trainer_gradients(ls_trainer *t, int stop, ls_step_result *result) {
+    /* With a single worker, no other one can have committed the step, so any failure ends it whole: the state is that
+     * before it. */
     t->failure.ended_whole = t->failure.blame.is_found = false;
     ls_status status = compute_step_gradient(t, stop, result);
     (void)ls_partition_end_skip(t->partition); /* also after a failure during the step */
