@@ -23,10 +23,10 @@ ls_hash128 ls_trainer_state_hash_of(const ls_trainer *trainer, ls_hash128 sum);
 ls_status ls_trainer_state_part(ls_trainer *trainer, ls_hash128 *part);
 
 /* Computes the state hash after the last step, from the sums that the update made of what it wrote, and sets
- * trainer->state. Collective. */
+ * trainer->state. Collective. For tests. */
 ls_status ls_trainer_state_hash(ls_trainer *trainer, ls_hash128 *out);
-/* Computes the state hash from the values that are in memory now. Collective. A rebuilt state is valid if this hash
- * equals the one recorded for its step. */
+/* Computes the state hash from the values that are in memory now; trainer->state stays. A rebuilt state is valid if
+ * this hash equals the one recorded for its step. Collective. For tests. */
 ls_status ls_trainer_state_hash_now(ls_trainer *trainer, ls_hash128 *out);
 
 /* Sets trainer->state (hash, sum, parts) to that after the last step, as written, without waiting for the next step.
