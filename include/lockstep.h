@@ -61,7 +61,7 @@ typedef enum ls_status {
 #undef LS_STATUS_ENUM
 } ls_status;
 
-/* Returns the message of the last failure in this thread; never NULL. */
+/* Returns the message of the last failure in this thread, valid until its next failure; never NULL. */
 const char *ls_status_message(void);
 /* Records a message for ls_status_message() and returns `status`. A worker's function reports its own failures so. */
 #ifdef __GNUC__
@@ -69,7 +69,7 @@ __attribute__((format(printf, 2, 3)))
 #endif
 ls_status
 ls_fail(ls_status status, const char *format, ...);
-/* Returns a name such as "LS_ERR_INPUT". */
+/* Returns a name such as "LS_ERR_INPUT"; a constant. */
 const char *ls_status_name(ls_status status);
 /* Returns the exit status for a program that ends with `status`. */
 int ls_status_exit_code(ls_status status);
@@ -98,6 +98,8 @@ typedef struct ls_comm ls_comm;
 typedef struct ls_mesh ls_mesh;
 typedef struct ls_request ls_request;
 
+/* The function that each worker runs. `world` is valid until it returns; in forked workers `arg` is a copy of the
+ * parent's memory. */
 typedef ls_status (*ls_worker_fn)(ls_world *world, void *arg);
 
 enum { LS_WORKERS_MAX = 512 };
@@ -130,8 +132,10 @@ typedef struct ls_workers_options {
  * the others continue until they return too, and a worker that waits for one that has left gets LS_ERR_PEER. */
 ls_status ls_workers_run(const ls_workers_options *options, ls_worker_fn fn, void *arg);
 
+/* Returns the number of this worker, 0 … size − 1. */
 int ls_world_rank(const ls_world *world);
 int ls_world_size(const ls_world *world);
+/* Returns the threads that this worker may compute with. */
 int ls_world_threads(const ls_world *world);
 /* Returns "self", "shm" or "mpi". */
 const char *ls_world_transport(const ls_world *world);
@@ -139,8 +143,10 @@ const char *ls_world_transport(const ls_world *world);
 ls_comm *ls_world_comm(ls_world *world);
 
 /* Allocates memory, zeroed and aligned to 64 bytes, that the other workers of this machine can access directly:
- * collectives on it need no extra copy. Collectives accept any other memory too. */
+ * collectives on it need no extra copy. Collectives accept any other memory, too. Not collective. The caller frees it
+ * with ls_world_free(). LS_ERR_RESOURCE if there is no memory, or heap_bytes are used up. */
 ls_status ls_world_alloc(ls_world *world, size_t bytes, void **out);
+/* Frees memory of ls_world_alloc(); NULL does nothing. */
 void ls_world_free(ls_world *world, void *memory);
 
 /* ---- mesh -------------------------------------------------------------------------------------------------------- */
@@ -152,20 +158,23 @@ typedef enum ls_axis { LS_AXIS_DP, LS_AXIS_TP, LS_AXIS_PP, LS_AXIS_COUNT } ls_ax
 ls_status ls_mesh_create(ls_world *world, int dp, int tp, int pp, ls_mesh **out);
 /* Destroys the mesh and its communicators. Collective over the world, as ls_comm_destroy() is; NULL does nothing. */
 void ls_mesh_destroy(ls_mesh *mesh);
+/* Returns the workers along an axis: dp, tp or pp. */
 int ls_mesh_size(const ls_mesh *mesh, ls_axis axis);
+/* Returns this worker's index along an axis. */
 int ls_mesh_index(const ls_mesh *mesh, ls_axis axis);
 /* Returns the communicator of the workers that differ from this one only along `axis`; borrowed. */
 ls_comm *ls_mesh_comm(ls_mesh *mesh, ls_axis axis);
 
 /* ---- communicators ----------------------------------------------------------------------------------------------- */
 
+/* Returns this worker's rank among the members. */
 int ls_comm_rank(const ls_comm *comm);
 int ls_comm_size(const ls_comm *comm);
 
 /* Splits `parent`: members with the same color form a communicator, ordered by key and then by rank. A member with a
- * negative color joins none and gets NULL. Collective over `parent`. */
+ * negative color joins none and gets NULL in *out. The caller destroys *out. Collective over `parent`. */
 ls_status ls_comm_split(ls_comm *parent, int color, int key, ls_comm **out);
-/* Collective; NULL does nothing. */
+/* Destroys a communicator that ls_comm_split() made. Collective over its members; NULL does nothing. */
 void ls_comm_destroy(ls_comm *comm);
 
 /* ---- ordered sums ------------------------------------------------------------------------------------------------ */
@@ -190,9 +199,9 @@ enum { LS_GROUPS_MAX = 4096, LS_TREE_COVER_MAX = 24 };
 /* Lists the maximal subtrees inside groups lo … hi−1, in order; at most LS_TREE_COVER_MAX. Returns their number. */
 int ls_tree_cover(int groups, int lo, int hi, ls_tree_node *nodes);
 
-/* Adds `leaves` contributions of `elems` fp32 elements in the order of the tree; `leaves` is the count of a node. `out`
- * may be one of the contributions; the others are not changed. For a node of the tree the result has the node's bits.
- */
+/* Adds `leaves` contributions of `elems` fp32 elements in the order of the tree; `leaves` is the count of a node.
+ * Local: uses no other worker. `out` may be one of the contributions; the others are not changed. For a node of the
+ * tree the result has the node's bits. */
 ls_status ls_tree_sum(const float *const *contributions, int leaves, float *out, size_t elems);
 
 /* ---- collectives ------------------------------------------------------------------------------------------------- */
@@ -201,7 +210,9 @@ ls_status ls_tree_sum(const float *const *contributions, int leaves, float *out,
  * The collective owns the buffers until then; lists (parts, bytes, shards, runs) are read at once and may be freed. If
  * sizes differ between members, or members call different collectives, all of them fail. */
 
+/* Waits until all members have called it. */
 ls_status ls_comm_barrier(ls_comm *comm);
+/* Copies `bytes` bytes from `buffer` of rank `root` to that of all other members. */
 ls_status ls_comm_broadcast(ls_comm *comm, int root, void *buffer, size_t bytes);
 /* Gathers `bytes[r]` bytes of each rank r in `out`, in order of rank; in place if `in` is this rank's place in `out`.
  */
@@ -209,9 +220,10 @@ ls_status ls_comm_all_gather(ls_comm *comm, const void *in, void *out, const siz
 /* Sends block r of `in` to rank r and receives block s of `out` from rank s. Blocks have `bytes` bytes; `in` may be
  * `out`. */
 ls_status ls_comm_all_to_all(ls_comm *comm, const void *in, void *out, size_t bytes);
-/* Messages between two members, matched by tag (0 … 32767) in the order sent. A send ends when its buffer may be
- * reused. */
+/* Sends a message to rank `to`. Messages between two members are matched by tag (0 … 32767) in the order sent. A send
+ * ends when its buffer may be reused. */
 ls_status ls_comm_send(ls_comm *comm, int to, int tag, const void *buffer, size_t bytes);
+/* Receives the next message of this tag from rank `from`; `bytes` is its size. */
 ls_status ls_comm_recv(ls_comm *comm, int from, int tag, void *buffer, size_t bytes);
 
 /* Computes the ordered sum of all contributions, whole on every member. `parts` holds this worker's subtrees of `elems`
@@ -228,15 +240,23 @@ ls_status ls_comm_reduce_scatter(ls_comm *comm, const ls_runs *runs, ls_dtype dt
 /* Divides elems into `size` shards that end at multiples of 1024 elements; writes size + 1 bounds. */
 void ls_shard_bounds(size_t elems, int size, size_t *bounds);
 
+/* Starts ls_comm_barrier(); ls_request_wait() or ls_request_test() ends it. *out is NULL on failure. */
 ls_status ls_comm_barrier_start(ls_comm *comm, ls_request **out);
+/* Starts ls_comm_broadcast(). */
 ls_status ls_comm_broadcast_start(ls_comm *comm, int root, void *buffer, size_t bytes, ls_request **out);
+/* Starts ls_comm_all_gather(). */
 ls_status ls_comm_all_gather_start(ls_comm *comm, const void *in, void *out_buffer, const size_t *bytes,
                                    ls_request **out);
+/* Starts ls_comm_all_to_all(). */
 ls_status ls_comm_all_to_all_start(ls_comm *comm, const void *in, void *out_buffer, size_t bytes, ls_request **out);
+/* Starts ls_comm_send(). */
 ls_status ls_comm_send_start(ls_comm *comm, int to, int tag, const void *buffer, size_t bytes, ls_request **out);
+/* Starts ls_comm_recv(). */
 ls_status ls_comm_recv_start(ls_comm *comm, int from, int tag, void *buffer, size_t bytes, ls_request **out);
+/* Starts ls_comm_all_reduce(). */
 ls_status ls_comm_all_reduce_start(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
                                    void *out_buffer, size_t elems, ls_request **out);
+/* Starts ls_comm_reduce_scatter(). */
 ls_status ls_comm_reduce_scatter_start(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
                                        void *out_buffer, const size_t *shards, size_t elems, ls_request **out);
 
@@ -288,8 +308,9 @@ ls_status ls_request_wait(ls_request *request);
 /* The options of one command of the program, with the names, meanings and defaults of docs/reference/options.md. */
 typedef struct ls_options ls_options;
 
-/* `command`: "train", "eval", "generate", "tokenize", "import", "export", "plan", "probe" or "verify". Neither the
- * environment nor a file is read. */
+/* Creates the options of a command, all at their defaults. `command`: "train", "eval", "generate", "tokenize",
+ * "import", "export", "plan", "probe" or "verify". LS_ERR_INPUT if there is no such command. Neither the environment
+ * nor a file is read. The caller destroys *out. */
 ls_status ls_options_create(const char *command, ls_options **out);
 void ls_options_destroy(ls_options *options);
 /* Sets an option, such as "dp" to "4"; a switch is "true" or "false". The value is copied. An unknown name (the message
@@ -316,14 +337,15 @@ typedef struct ls_tokens {
     size_t count, capacity;
 } ls_tokens;
 
+/* Frees the ids and makes the list empty. */
 void ls_tokens_fini(ls_tokens *tokens);
 
 /* Special tokens in the text (such as <|endoftext|>) become their ids. Without this flag they are encoded as plain
  * text, which is safe for untrusted text. Added tokens that are not special are always recognized. */
 enum { LS_ENCODE_SPECIAL = 1 };
 
-/* Appends the ids of `text` to `out`, without tokens before or after it. One thread at a time may encode with one
- * tokenizer. */
+/* Appends the ids of `bytes` bytes of `text` to `out`, without tokens before or after it. `flags`: 0 or
+ * LS_ENCODE_SPECIAL. One thread at a time may encode with one tokenizer. */
 ls_status ls_tokenizer_encode(ls_tokenizer *tokenizer, const void *text, size_t bytes, unsigned flags, ls_tokens *out);
 /* Returns the bytes of all ids. `*text` has a NUL behind its `*bytes` bytes; the caller frees it. */
 ls_status ls_tokenizer_decode(const ls_tokenizer *tokenizer, const int32_t *ids, size_t count, char **text,
@@ -331,8 +353,9 @@ ls_status ls_tokenizer_decode(const ls_tokenizer *tokenizer, const int32_t *ids,
 
 /* Returns the highest id + 1. */
 uint32_t ls_tokenizer_vocab(const ls_tokenizer *tokenizer);
-/* Return the token that ends a document, and the one that begins it; −1: the tokenizer has none. */
+/* Returns the id of the token that ends a document; −1: the tokenizer has none. */
 int32_t ls_tokenizer_eot(const ls_tokenizer *tokenizer);
+/* Returns the id of the token that begins a document; −1: the tokenizer has none. */
 int32_t ls_tokenizer_bos(const ls_tokenizer *tokenizer);
 
 /* Hashes are 128 bits as text. */
@@ -465,7 +488,7 @@ typedef struct ls_run_setup {
  *
  * Everything that the setup points to must live until ls_run_close(). On failure *out is NULL. */
 ls_status ls_run_open(const ls_run_setup *setup, ls_run **out);
-/* NULL does nothing. */
+/* Closes the run; a training run that made no step leaves no folder that it created. NULL does nothing. */
 void ls_run_close(ls_run *run);
 
 typedef ls_status (*ls_run_fn)(ls_run *run, void *arg);
@@ -526,6 +549,8 @@ ls_status ls_verify(const ls_run_setup *setup, int64_t steps);
  * the run was resumed, recovered or forked. Only reads files. One thread at a time. */
 typedef struct ls_history ls_history;
 
+/* Opens the records of the run in folder `run`, with those of the runs that it was forked from. The caller closes
+ * *out. */
 ls_status ls_history_open(const char *run, ls_history **out);
 void ls_history_close(ls_history *history);
 /* Reads what was recorded since the last call. *changed, which may be NULL, is 1 if there is anything new. */
@@ -554,6 +579,7 @@ typedef struct ls_plan ls_plan;
  * "stack" names. It is no failure if none fits. The options must live until the plan is destroyed. */
 ls_status ls_plan_make(const ls_options *options, ls_plan **out);
 void ls_plan_destroy(ls_plan *plan);
+/* Returns the number of layouts that fit and that the plan lists, the fastest first; 0: none fits. */
 int ls_plan_count(const ls_plan *plan);
 /* Returns a number of layout `index`: "seconds" of a step, "memory_bytes" of the largest worker, "capacity_bytes",
  * "micro_batches"; a knob such as "dp"; a part of the time or of the memory by its name in ls_plan_json(). −1: there is

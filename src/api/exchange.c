@@ -1,4 +1,5 @@
-/* exchange.c: weights of others as a checkpoint, and a checkpoint as a Hugging Face folder or a model file of llm.c. */
+/* exchange.c: ls_import() makes weights of other programs a checkpoint; ls_export() makes a checkpoint a Hugging Face
+ * folder or a model file of llm.c. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,12 +12,13 @@
 #include "interop/save.h"
 #include "run/inputs/inputs.h"
 
+/* Fails with LS_ERR_INPUT if --tokenizer names a file or folder that does not exist. */
 static ls_status check_tokenizer(const ls_options *o) {
     if (!o->tokenizer || strcmp(o->tokenizer, "bytes") == 0 || ls_file_exists(o->tokenizer)) return LS_OK;
     return ls_options_fail(o, LS_OPT_tokenizer, "no such file or folder");
 }
 
-/* Describes weights for the caller. */
+/* Returns name, format, size and tokenizer of the weights, for the caller; copies the texts. */
 static ls_exchanged describe_weights(const ls_options *o, const ls_weights *weights) {
     const char *tokenizer = o->tokenizer ? o->tokenizer : ls_weights_tokenizer(weights);
     ls_exchanged e = {.from = ls_weights_format(weights), .parameters = ls_model_elems(ls_weights_model(weights))};
@@ -40,8 +42,8 @@ ls_status ls_import(const ls_options *o, ls_exchanged *out) {
 
 /* ---- export ------------------------------------------------------------------------------------------------------ */
 
-/* Returns the ids that transformers expects, from the tokenizer, for models without a config.json; NULL if it cannot be
- * opened, in which case it is still copied. */
+/* Returns JSON with the ids of the begin and end tokens, which config.json of transformers has, for models that came
+ * without one: a new reference. NULL if the tokenizer cannot be opened; it is copied nevertheless, with a warning. */
 static json_t *ids_from_tokenizer(const char *path) {
     ls_tokenizer *tokenizer = NULL;
     if (!path || !ls_file_exists(path)) return NULL;
@@ -56,6 +58,8 @@ static json_t *ids_from_tokenizer(const char *path) {
                      eos >= 0 ? json_integer(eos) : json_null());
 }
 
+/* Writes the weights as a Hugging Face folder, with tokenizer and token ids: of --tokenizer if that is given, else the
+ * model's own. */
 static ls_status export_hf(const ls_options *o, ls_weights *weights) {
     const json_t *known = o->tokenizer ? NULL : ls_weights_token_ids(weights);
     json_t *found = known ? NULL : ids_from_tokenizer(o->tokenizer ? o->tokenizer : ls_weights_tokenizer(weights));

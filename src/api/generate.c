@@ -1,5 +1,5 @@
-/* generate.c: passes generated text to the caller token by token. The end of the text that may begin a stop text is
- * held back, and all workers end together. */
+/* generate.c: ls_run_generate(): generates text and passes it to the caller token by token. An end of the text in which
+ * the stop text may begin is held back, and all workers end together. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,20 +11,21 @@
 
 enum { EOS_MAX = 256 };
 
+/* A text under way. */
 typedef struct writer {
-    ls_text_fn take;
+    ls_text_fn take; /* the caller's, called in rank 0; NULL: none */
     void *ctx;
     const ls_tokenizer *tokenizer;
     ls_world *world;  /* NULL: one worker alone */
     const char *stop; /* text at which the text ends; NULL: none */
     size_t stop_bytes;
-    int32_t eot; /* −1: none */
-    int32_t eos[EOS_MAX];
+    int32_t eot;          /* −1: none */
+    int32_t eos[EOS_MAX]; /* more tokens that end the text, as the model's files name them */
     size_t eos_count;
-    char *text; /* all bytes so far */
-    size_t bytes, capacity, given;
+    char *text;                    /* all bytes so far */
+    size_t bytes, capacity, given; /* in `text`; allocated; passed to the caller so far */
     size_t prompt_tokens;
-    int64_t tokens;
+    int64_t tokens; /* generated so far */
 } writer;
 
 ls_generate_options ls_generate_options_from(const ls_options *o) {
@@ -36,6 +37,7 @@ ls_generate_options ls_generate_options_from(const ls_options *o) {
                                  .no_cache = !o->cache};
 }
 
+/* Appends bytes to w->text, and a NUL behind them. */
 static ls_status append_text(writer *w, const char *data, size_t bytes) {
     if (w->bytes + bytes + 1 > w->capacity) {
         size_t capacity = 2 * (w->bytes + bytes + 1);
@@ -50,7 +52,8 @@ static ls_status append_text(writer *w, const char *data, size_t bytes) {
     return LS_OK;
 }
 
-/* Passes new text to the caller, except an end in which the stop text may begin; with `final`, everything. */
+/* Passes new text to the caller, except an end in which the stop text may begin; with `final`, everything. Sets *stop
+ * if the caller wants to end. */
 static ls_status pass_text(writer *w, bool final, bool *stop) {
     size_t held = final || w->stop_bytes < 2 ? 0 : w->stop_bytes - 1, from = w->given;
     size_t end = w->bytes > held ? w->bytes - held : 0;
@@ -69,7 +72,7 @@ static bool ends_text(const writer *w, int32_t id) {
     return ends;
 }
 
-/* Cuts the text at the stop text, if that is complete. New text begins at `from`. */
+/* Cuts the text before the stop text and sets *stop, if the text contains it. New text begins at byte `from`. */
 static void cut_at_stop(writer *w, size_t from, bool *stop) {
     size_t search = from >= w->stop_bytes ? from - w->stop_bytes : 0;
     char *found = memmem(w->text + search, w->bytes - search, w->stop, w->stop_bytes);
@@ -78,7 +81,7 @@ static void cut_at_stop(writer *w, size_t from, bool *stop) {
     *stop = true;
 }
 
-/* Adds the token's bytes to the text, looks for the stop text, and passes on what is final. */
+/* Appends the token's bytes to the text, looks for the stop text, and passes on what is final. Rank 0. */
 static ls_status write_token(writer *w, int32_t id, bool *stop) {
     const char *data;
     size_t bytes, from = w->bytes;
@@ -88,8 +91,9 @@ static ls_status write_token(writer *w, int32_t id, bool *stop) {
     return pass_text(w, false, stop);
 }
 
-/* Receives a token in every worker. Only the first calls the caller, and all follow its answer. A negative id is a
- * model whose output is not finite. */
+/* Receives a generated token in every worker, as the callback of ls_generate(). Only rank 0 calls the caller's
+ * function, and all follow its answer in *stop. A negative id means that the model's output is not finite, which fails.
+ * Collective. */
 static ls_status take_token(void *ctx, int32_t id, bool *stop) {
     writer *w = ctx;
     bool is_first = !w->world || ls_world_rank(w->world) == 0;
@@ -107,7 +111,7 @@ static ls_status take_token(void *ctx, int32_t id, bool *stop) {
     return ls_agree_tell(w->world, stop, sizeof *stop);
 }
 
-/* Passes the prompt's text to the caller, then generates from its ids. */
+/* Passes the prompt's text to the caller, then generates from its ids until the end. Collective. */
 static ls_status write_text(writer *w, const ls_run *r, const char *prompt, const ls_tokens *ids) {
     bool is_first = !w->world || ls_world_rank(w->world) == 0, stop = false;
     ls_generate_options options = ls_generate_options_from(&r->options);
@@ -123,8 +127,8 @@ static ls_status write_text(writer *w, const ls_run *r, const char *prompt, cons
     return is_first ? pass_text(w, true, &stop) : LS_OK;
 }
 
-/* Begins samples of a training run with its documents' frame, like the texts from which the model learns. */
 ls_status ls_run_encode(const ls_run *r, const char *text, ls_tokens *out) {
+    /* Samples of a training run begin with the frame of its documents, like the texts from which the model learns. */
     bool is_loaded = ls_run_is_loaded(r);
     ls_frame frame = r->frame;
     if (!text) text = "";
@@ -136,7 +140,8 @@ ls_status ls_run_encode(const ls_run *r, const char *text, ls_tokens *out) {
     return begin >= 0 ? ls_tokens_push(out, begin) : ls_tokenizer_encode(r->tokenizer, "\n", 1, 0, out);
 }
 
-/* Sets the tokens that end a text: those of a loaded model's files, in a training run the tokenizer's. */
+/* Sets tokenizer, stop text and the tokens that end a text: for a loaded model also those that its files name, in a
+ * training run the tokenizer's. LS_ERR_INPUT if this run cannot generate. */
 static ls_status prepare_writer(const ls_run *r, writer *w) {
     if (ls_run_is_loaded(r)) {
         ls_fpenv_set();

@@ -1,4 +1,4 @@
-/* history.c: implements ls_history over the series of a run's records. */
+/* history.c: implements ls_history (lockstep.h), the recorded series of a run by column name, over observe/series.h. */
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -20,6 +20,8 @@ struct ls_history {
 
 static const char step_name[] = "step", val_step_name[] = "val_step";
 
+/* Fills h->columns with the names that have numbers: "step" and its columns first, then "val_step" and those of
+ * evaluations. */
 static void list_columns(ls_history *h) {
     const ls_run_log *log = ls_series_log(h->series);
     h->column_count = 0;
@@ -97,6 +99,7 @@ size_t ls_history_read(const ls_history *h, const char *name, size_t first, size
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
 
+/* Returns one start of a process: its step, machine and recovery time; members that were not recorded are missing. */
 static json_t *start_json(const ls_run_log_start *s) {
     return json_pack("{s:I, s:i, s:s, s:s, s:s, s:o*, s:o*}", "step", (json_int_t)s->step, "restart", s->restart,
                      "version", s->version, "cpu", s->cpu, "device", s->device, "unix_ms",
@@ -104,6 +107,7 @@ static json_t *start_json(const ls_run_log_start *s) {
                      isfinite(s->recovery_ms) ? json_real(s->recovery_ms) : NULL);
 }
 
+/* Returns one event of the guards; members that were not recorded are missing. */
 static json_t *event_json(const ls_run_log_event *e) {
     return json_pack("{s:I, s:s, s:o*, s:o*, s:o*, s:o*}", "step", (json_int_t)e->step, "event",
                      ls_run_log_event_name(e->kind), "worker", e->worker >= 0 ? json_integer(e->worker) : NULL, "what",
@@ -111,6 +115,7 @@ static json_t *event_json(const ls_run_log_event *e) {
                      "block", e->block[0] ? json_string(e->block) : NULL);
 }
 
+/* Returns one generated text and its step. */
 static json_t *sample_json(const ls_run_log_sample *s) {
     return json_pack("{s:I, s:s}", "step", (json_int_t)s->step, "text", s->text);
 }

@@ -1,4 +1,5 @@
-/* loaded.c: loads --model into a partition, for eval and generate, and evaluates it. */
+/* loaded.c: loads --model with its weights into a partition in this process, for eval and generate, and evaluates it
+ * (eval). */
 #include "api/run.h"
 
 #include <stdlib.h>
@@ -32,7 +33,8 @@ static ls_status check_options(const ls_options *o) {
     return LS_OK;
 }
 
-/* Requires --data, except for an image model, which has generated images. Looks at the model without its weights. */
+/* Fails with LS_ERR_INPUT if eval has no data, except for an image model, which can be evaluated on generated images.
+ * Reads only the shape of the model. */
 static ls_status check_data(const ls_run_setup *setup) {
     const ls_options *o = setup->options;
     ls_start start;
@@ -45,7 +47,8 @@ static ls_status check_data(const ls_run_setup *setup) {
     return sees_images ? LS_OK : ls_fail(LS_ERR_INPUT, "eval needs data: add --data FILE");
 }
 
-/* Chooses tokens of a sequence and sequences at a time: one for text, which is generated token by token. */
+/* Chooses tokens of a sequence (l->T) and sequences of a micro-batch (l->micro): for generate one, because it generates
+ * one text, token by token. */
 static ls_status choose_sizes(ls_run *r) {
     const ls_options *o = &r->options;
     ls_loaded *l = &r->loaded;
@@ -61,11 +64,12 @@ static ls_status choose_sizes(ls_run *r) {
 
 /* ---- precision --------------------------------------------------------------------------------------------------- */
 
+/* The words for precision and matrix unit in a checkpoint. */
 typedef struct recorded {
     char precision[LS_SAVED_WORD_MAX], unit[LS_SAVED_WORD_MAX]; /* "": not known */
 } recorded;
 
-/* Reads the precision of the run whose checkpoint the weights are, if any. */
+/* Reads the precision of the training run whose checkpoint the weights are; both "" for weights of other programs. */
 static ls_status read_recorded(const ls_weights *weights, recorded *r) {
     ls_checkpoint *checkpoint = NULL;
     *r = (recorded){.precision = ""};
@@ -76,7 +80,7 @@ static ls_status read_recorded(const ls_weights *weights, recorded *r) {
     return status;
 }
 
-/* Parses the run's matrix unit; chain, with a warning, if this CPU lacks it. */
+/* Parses the matrix unit that the run was trained with; chain, with a warning, if this CPU lacks it. */
 static ls_status usable_unit(const recorded *r, ls_unit *out) {
     LS_TRY(ls_unit_parse(r->unit, out));
     if (ls_unit_is_here(*out)) return LS_OK;
@@ -87,7 +91,7 @@ static ls_status usable_unit(const recorded *r, ls_unit *out) {
     return LS_OK;
 }
 
-/* Chooses the precision: of the options, else of the run whose weights these are, else fp32. */
+/* Chooses precision and matrix unit: of the options, else of the run whose weights these are, else fp32. */
 static ls_status choose_policy(ls_run *run) {
     const ls_options *o = &run->options;
     ls_options mine = *o; /* borrows all texts */
@@ -153,7 +157,8 @@ void ls_run_unload(ls_run *r) {
     ls_placement_free(&l->placement);
 }
 
-/* Computes the mean loss. LS_ERR_FAILED if a loss is not finite, because the mean would say nothing. */
+/* Sets *loss to the mean of the sum. LS_ERR_FAILED if a loss is not finite, because the mean would say nothing; `unit`
+ * is for the message. */
 static ls_status take_mean(const ls_loss_sum *sum, const char *unit, double *loss) {
     long long bad = (long long)sum->bad, all = (long long)(sum->count + sum->bad);
     if (bad > 0)
@@ -174,7 +179,8 @@ typedef struct window_source {
     uint64_t first; /* window of the call */
 } window_source;
 
-/* Reads windows begin … end − 1 of the call for the partition: ids, and targets one token further. */
+/* Reads windows begin … end − 1 of the call for the partition: ids, and targets, which are the ids one token further. A
+ * read callback of ls_partition_feed. */
 static ls_status read_windows(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets) {
     const window_source *s = ctx;
     for (size_t i = 0; i < end - begin; i++) {
@@ -185,6 +191,8 @@ static ls_status read_windows(void *ctx, size_t begin, size_t end, int32_t *ids,
     return LS_OK;
 }
 
+/* Adds the losses of all windows to *sum, in micro-batches of windows of equal length and context, and reports
+ * progress. A signal ends it with ls_stop_status(). */
 static ls_status score_windows(ls_run *r, ls_loss_sum *sum) {
     const ls_loaded *l = &r->loaded;
     const ls_windows *windows = &l->windows;
@@ -202,6 +210,7 @@ static ls_status score_windows(ls_run *r, ls_loss_sum *sum) {
     return LS_OK;
 }
 
+/* Opens the text to evaluate, unless an earlier evaluation has: the caller's data, else all files of --data. */
 static ls_status open_corpus(ls_run *r) {
     if (r->data.corpus) return LS_OK;
     if (r->setup.data) return ls_corpus_open_source(r->setup.data, (uint32_t)r->start.shape.V, &r->data.corpus);
@@ -209,6 +218,8 @@ static ls_status open_corpus(ls_run *r) {
     return ls_run_open_corpus(r, r->options.data, LS_SPLIT_ALL, &r->data.corpus);
 }
 
+/* Evaluates all text. Every token but the first is scored once; bits per byte are 0 if the size of the text is not
+ * known. */
 static ls_status evaluate_text(ls_run *r, ls_evaluation *out) {
     ls_loaded *l = &r->loaded;
     size_t stride = r->options.stride > 0 ? (size_t)r->options.stride : l->T;
@@ -233,6 +244,8 @@ static ls_status evaluate_text(ls_run *r, ls_evaluation *out) {
 
 /* ---- evaluating images ------------------------------------------------------------------------------------------- */
 
+/* The source from which the partition reads its images; `first` is the first image of the call, and `index` has room
+ * for a micro-batch. */
 typedef struct image_source {
     const ls_images *images;
     uint64_t first;
@@ -240,7 +253,8 @@ typedef struct image_source {
     uint32_t side; /* of the model's square input: the middle of larger images is used; 0: images are used whole */
 } image_source;
 
-/* Reads images begin … end − 1 of the call for the partition: the middle of larger ones, without augmentation. */
+/* Reads images begin … end − 1 of the call for the partition: the middle of larger ones, without augmentation. An
+ * images callback of ls_partition_feed. */
 static ls_status read_images(void *ctx, size_t begin, size_t end, float *pixels, int32_t *classes) {
     image_source *s = ctx;
     ls_augment plain = {.fixed = true, .crop = s->side};
@@ -248,6 +262,7 @@ static ls_status read_images(void *ctx, size_t begin, size_t end, float *pixels,
     return ls_images_fill(s->images, s->index, end - begin, &plain, LS_IMAGES_NHWC, pixels, classes);
 }
 
+/* Evaluates all images of the source: fills loss, accuracy, number and seconds of *out. */
 static ls_status score_images(ls_loaded *l, image_source *from, ls_evaluation *out) {
     ls_partition_feed feed = {.ctx = from, .images = read_images};
     ls_loss_sum sum = {0};
@@ -266,7 +281,8 @@ static ls_status score_images(ls_loaded *l, image_source *from, ls_evaluation *o
     return LS_OK;
 }
 
-/* Opens the test images, or the caller's; `square`: files may have larger ones. */
+/* Opens the test images of --data, or the caller's, unless an earlier evaluation has. `square`: files may have larger
+ * ones, of which the middle is used. */
 static ls_status open_images(ls_run *r, bool square) {
     const ls_shape *shape = &r->start.shape;
     ls_images_about about = ls_image_option_about(shape);
@@ -275,6 +291,7 @@ static ls_status open_images(ls_run *r, bool square) {
     return ls_image_option_open(r->options.data, shape, square, LS_IMAGES_TEST, 0, &r->data.images);
 }
 
+/* Evaluates the test images. Refuses --stride. */
 static ls_status evaluate_images(ls_run *r, ls_evaluation *out) {
     const ls_image_shape *sees = &r->start.shape.image;
     bool square = sees->height == sees->width;

@@ -31,6 +31,7 @@ void ls_options_destroy(ls_options *options) {
     free(options);
 }
 
+/* Finds an option by name; returns whether the command of these options has it. */
 static bool has_option(const ls_options *o, const char *name, ls_option_id *id) {
     *id = ls_option_find_of(o->command, name);
     return *id < LS_OPTION_COUNT && ls_option_info_get(*id)->commands & (1u << o->command);

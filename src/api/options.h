@@ -1,24 +1,29 @@
-/* options.h: checks of options by the library; and the options of a run: their sources, allowed combinations and
- * defaults. Called before workers start. */
+/* options.h: options by name for programs that use the library (options.c), and the options of a training run before it
+ * starts (run_options.c): those that a resumed or forked run inherits, which of them can be combined, and the values
+ * that the run fixes. Called in the parent before workers start; nothing here needs a thread or a worker. */
 #ifndef LS_API_OPTIONS_H
 #define LS_API_OPTIONS_H
 
 #include "config/options.h"
 #include "run/settings.h"
 
-/* Fails with LS_ERR_INPUT unless the options belong to a command that `function` takes. */
+/* Fails with LS_ERR_INPUT, naming `function` (for the message), unless the options were created for exactly this
+ * command. */
 ls_status ls_options_expect(const ls_options *options, ls_command command, const char *function);
 
-/* Fills *out with the options of a run: for --resume those of the run before, for --fork those of the run that has the
- * checkpoint, if any; then those given now, which win. The caller ends *out, also after a failure. */
+/* Fills *out with the options of a run: with --resume those in the config.json of the run in --out, with --fork those
+ * of the run that the checkpoint belongs to, if any; then those given now, which win. --config in `given` inherits
+ * none. Changes no file. The caller ends *out with ls_options_fini(), also after a failure. */
 ls_status ls_run_options_inherit(const ls_options *given, ls_options *out);
-/* Checks that the options can be combined. LS_ERR_INPUT names the one to change. */
+/* Checks that the options can be combined with each other and with the launcher. LS_ERR_INPUT names the option to
+ * change. */
 ls_status ls_run_options_check(const ls_options *options);
-/* Returns the name from which the weights begin: --fork's checkpoint, --preset, --model, a resumed run's own folder,
- * else "tiny". Borrowed. */
+/* Returns where shape and weights begin, as ls_start_open() takes it: --fork's checkpoint, --preset, --model, a resumed
+ * run's own folder if that has a checkpoint, else "tiny". Borrowed from the options. */
 const char *ls_run_model_name(const ls_options *options);
-/* Writes the values that were left open into the options, as if a file had given them, so that the run directory
- * records them and a resumed run does not choose again. */
+/* Writes the resolved values of options that were left open (sequence length, batch, groups, slices, warm-up, matrix
+ * unit …) into the options, as if a file had given them, so that config.json records them and a resumed run does not
+ * choose again. */
 ls_status ls_run_options_pin(ls_options *options, const ls_settings *settings);
 
 #endif

@@ -1,4 +1,5 @@
-/* plan.c: finds layouts for a cluster of chips, or for this program on a machine that was measured. */
+/* plan.c: finds layouts for a cluster of chips, or for this program on a machine that was measured (a native plan), and
+ * measures machines: ls_plan_make(), ls_probe() and --auto-layout. */
 #include "api/plan.h"
 
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 
 /* ---- a machine that was measured --------------------------------------------------------------------------------- */
 
-/* Replaces the measured machine by its GPUs. */
+/* Replaces plan->machine, which describes the CPUs, by the description of its GPUs; fails if the file has none. */
 static ls_status use_gpus(ls_plan *plan) {
     ls_native_machine *gpus = malloc(sizeof *gpus);
     if (!gpus) return ls_fail(LS_ERR_RESOURCE, "out of memory for the figures of a machine");
@@ -22,8 +23,9 @@ static ls_status use_gpus(ls_plan *plan) {
     return status;
 }
 
-/* Resolves the settings that train would have on the measured machine: on its GPUs, with their matrix unit, if the file
- * has them and --device does not exclude them. */
+/* Resolves into plan->settings what train would use on the measured machine: its GPUs with their matrix unit (the
+ * instructions that multiply 16-bit matrices), if the file has them and --device does not exclude them; otherwise its
+ * CPUs. */
 static ls_status resolve_settings(ls_plan *plan) {
     ls_options own = *plan->options;
     ls_device_choice chosen = {0};
@@ -40,7 +42,7 @@ static ls_status resolve_settings(ls_plan *plan) {
     return ls_settings_resolve(&own, &plan->question.task.shape, &plan->settings);
 }
 
-/* Searches layouts for this program on the machine of the figures `measured`. */
+/* Searches layouts for this program on the machine of the figures `measured`, into plan->found. */
 static ls_status search_native(ls_plan *plan, const json_t *measured) {
     const ls_options *o = plan->options;
     ls_layout_request request;
@@ -59,8 +61,8 @@ static ls_status search_native(ls_plan *plan, const json_t *measured) {
     return status;
 }
 
-/* Reads the measured machine, and measures it if needed. Under a launcher it must have been measured, because its
- * workers can be joined only once, for training. */
+/* Reads the file of this machine's figures into plan->machine, measuring first if it is missing, old or --probe-again.
+ * Under a launcher it must have been measured, because its workers can be joined only once, for training. */
 static ls_status get_machine(ls_plan *plan, ls_plan_say say, void *ctx) {
     const char *device = plan->settings.options.device;
     ls_probe_options probe = {.no_pin = !plan->options->pin, .device = device, .say = say, .ctx = ctx};
@@ -124,7 +126,7 @@ ls_status ls_probe(const ls_options *o) {
 
 /* ---- any cluster ------------------------------------------------------------------------------------------------- */
 
-/* Refuses options that only this program has. */
+/* Fails with LS_ERR_INPUT if a flag gives an option that only this program has, for a plan of other programs. */
 static ls_status refuse_native(const ls_options *o) {
     static const ls_option_id own[] = {LS_OPT_device, LS_OPT_slices, LS_OPT_groups, LS_OPT_dropout};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
@@ -135,8 +137,8 @@ static ls_status refuse_native(const ls_options *o) {
     return LS_OK;
 }
 
-/* Answers the question: for this program if --cluster is a file of probe's and no --stack names another program;
- * otherwise for a cluster of chips. */
+/* Answers the question of ls_plan_make(): for this program if --cluster is one file of probe's and no --stack names
+ * another program; otherwise for a cluster of chips. */
 static ls_status find_layouts(ls_plan *plan) {
     json_t *measured = NULL;
     LS_TRY(ls_plan_question_read(plan->options, &plan->question, &measured));
@@ -179,7 +181,7 @@ const char *ls_plan_json(ls_plan *plan) {
     return plan->text;
 }
 
-/* Returns the JSON of layout `index`, borrowed; NULL if there is none. */
+/* Returns the JSON of layout `index`, borrowed from the plan; NULL if there is none, or memory is short. */
 static const json_t *find_choice(ls_plan *plan, int index) {
     json_t *all;
     if (index < 0 || ls_plan_whole_json(plan, &all) != LS_OK) return NULL;

@@ -1,9 +1,11 @@
-/* plan_json.c: writes a plan as JSON. If memory is short, an object is NULL, and jansson makes every object that should
- * contain it NULL, too. */
+/* plan_json.c: makes the JSON of a plan. Functions *_to_json return a new reference that the caller puts into its own
+ * object, and add_* set members of `out`. If memory is short an object is NULL, and jansson makes every object that
+ * should contain it NULL, too, so that only ls_plan_whole_json() checks. */
 #include "api/plan.h"
 
 #include "model/model.h"
 
+/* Returns seconds of a step by kind, such as compute and exposed communication. */
 static json_t *times_to_json(const double *time) {
     json_t *object = json_object();
     for (int k = 0; k < LS_TIME_KINDS; k++)
@@ -11,6 +13,7 @@ static json_t *times_to_json(const double *time) {
     return object;
 }
 
+/* Returns bytes of the largest worker by kind, such as weights and activations. */
 static json_t *memory_to_json(const double *memory) {
     json_t *object = json_object();
     for (int k = 0; k < LS_MEMORY_KINDS; k++)
@@ -18,15 +21,19 @@ static json_t *memory_to_json(const double *memory) {
     return object;
 }
 
+/* Returns the set of knobs (a bit for each) that a layout of this task shows besides those it always has. */
 static unsigned members_of_task(const ls_plan_task *task) {
     return 1u << LS_KNOB_type | (task->cluster.sites > 1 ? 1u << LS_KNOB_stages_across : 0);
 }
 
-/* Writes a layout of a changed task without its stages, which are not those that the task itself would have. */
+/* Returns a layout of a changed task (another cluster or batch) without the list of its stages, which hold only for the
+ * task that was asked for. */
 static json_t *layout_to_json(const ls_plan_task *task, const ls_knobs *l) {
     return ls_knobs_to_json(l, NULL, NULL, members_of_task(task));
 }
 
+/* Adds "with_failures" to a layout: how long the whole training takes with failures and checkpoints; nothing without
+ * --mtbf. */
 static void add_course(const ls_plan_question *q, const ls_plan_task *task, const ls_plan_choice *choice, json_t *out) {
     ls_course c = ls_plan_course_of(q, task, choice);
     if (!(c.mtbf_seconds > 0)) return;
@@ -39,6 +46,8 @@ static void add_course(const ls_plan_question *q, const ls_plan_task *task, cons
     json_object_set_new(out, "with_failures", object);
 }
 
+/* Returns a layout with its predicted time, memory and speed; with --tokens also days, GPU hours and cost of the whole
+ * training. */
 static json_t *choice_to_json(const ls_plan_question *q, const ls_plan_task *task, const ls_plan_choice *c) {
     const ls_prediction *p = &c->prediction;
     double rate = ls_plan_tokens_per_second(task, p), lacks = p->memory_bytes - p->capacity_bytes;
@@ -59,12 +68,14 @@ static json_t *choice_to_json(const ls_plan_question *q, const ls_plan_task *tas
     return object;
 }
 
+/* Returns an array of layouts first … count − 1 of the list. */
 static json_t *choices_to_json(const ls_plan_answer *a, const ls_plan_choice *list, int first, int count) {
     json_t *array = json_array();
     for (int i = first; i < count; i++) json_array_append_new(array, choice_to_json(a->question, &a->task, &list[i]));
     return array;
 }
 
+/* Returns the sites of a cluster and the link between them. */
 static json_t *cluster_to_json(const ls_cluster *cluster) {
     json_t *sites = json_array();
     for (int i = 0; i < cluster->sites; i++) {
@@ -77,6 +88,7 @@ static json_t *cluster_to_json(const ls_cluster *cluster) {
     return json_pack("{s:o, s:s}", "sites", sites, "link", cluster->across.name);
 }
 
+/* Returns the single changes (to hardware or options) that would help, with their gain in time. */
 static json_t *changes_to_json(const ls_plan_answer *a) {
     json_t *array = json_array();
     for (int i = 0; i < a->changes; i++) {
@@ -88,6 +100,7 @@ static json_t *changes_to_json(const ls_plan_answer *a) {
     return array;
 }
 
+/* Returns a scaling curve: for each number of chips its best layout, null if none fits, and its speed. */
 static json_t *points_to_json(const ls_plan_answer *a, const ls_plan_point *list, int count) {
     json_t *array = json_array();
     for (int i = 0; i < count; i++) {
@@ -103,6 +116,7 @@ static json_t *points_to_json(const ls_plan_answer *a, const ls_plan_point *list
     return array;
 }
 
+/* Returns how much memory is needed without memory-saving options, and after each of them is added. */
 static json_t *ladder_to_json(const ls_plan_answer *a) {
     json_t *array = json_array();
     for (int i = 0; i < a->rungs; i++)
@@ -111,6 +125,8 @@ static json_t *ladder_to_json(const ls_plan_answer *a) {
     return array;
 }
 
+/* Adds where the time of the best layout goes, what would help, how it scales, and, for two sites, where the link
+ * between them cuts it. */
 static void add_reasons(const ls_plan_answer *a, json_t *out) {
     json_object_set_new(out, "losses",
                         json_pack("{s:f, s:o, s:s}", "useful_seconds", a->losses.useful, "lost_seconds",
@@ -128,6 +144,7 @@ static void add_reasons(const ls_plan_answer *a, json_t *out) {
                                       a->not_cut.prediction.seconds));
 }
 
+/* Returns the best layout on a part of the cluster, with the number of its chips at each site. */
 static json_t *size_to_json(const ls_plan_answer *a, const ls_plan_size *size) {
     ls_plan_task task = ls_plan_task_of_size(&a->question->task, size);
     json_t *chips = json_array();
@@ -137,6 +154,7 @@ static json_t *size_to_json(const ls_plan_answer *a, const ls_plan_size *size) {
                      "tokens_per_second", size->tokens_per_second, "layout", layout_to_json(&task, &size->best.layout));
 }
 
+/* Adds "use": whether fewer chips than the cluster has are faster, or nearly as fast. */
 static void add_use(const ls_plan_answer *a, json_t *out) {
     json_t *object =
         json_pack("{s:i, s:b, s:o, s:o}", "sizes", a->use.sizes, "fewer_are_faster", ls_plan_use_is_fewer(&a->use),
@@ -146,11 +164,14 @@ static void add_use(const ls_plan_answer *a, json_t *out) {
     json_object_set_new(out, "use", object);
 }
 
+/* Returns time and layout alone; null if no layout fits (seconds 0). */
 static json_t *brief_to_json(const ls_plan_answer *a, const ls_plan_choice *c) {
     if (!(c->prediction.seconds > 0)) return json_null();
     return json_pack("{s:f, s:o}", "seconds", c->prediction.seconds, "layout", layout_to_json(&a->task, &c->layout));
 }
 
+/* Adds how the best layout changes with half the bandwidth of its busiest link or with less memory; with --robust also
+ * the robust layout. */
 static void add_sensitivity(const ls_plan_answer *a, json_t *out) {
     const ls_plan_sensitivity *s = &a->sensitivity;
     json_object_set_new(out, "sensitivity",
@@ -165,6 +186,7 @@ static void add_sensitivity(const ls_plan_answer *a, json_t *out) {
     json_object_set_new(out, "robust", robust);
 }
 
+/* Adds the kind of time that limits scaling, and what would treat it; null if there is none. */
 static void add_bottleneck(const ls_plan_answer *a, json_t *out) {
     const ls_plan_bottleneck *b = &a->bottleneck;
     if (!b->is_there) {
@@ -182,6 +204,8 @@ static void add_bottleneck(const ls_plan_answer *a, json_t *out) {
     json_object_set_new(out, "scaling_bottleneck", object);
 }
 
+/* Adds "would_fit", when no layout fits: other knobs, offloading, more chips or larger ones, as far as they would
+ * help. */
 static void add_remedy(const ls_plan_answer *a, json_t *out) {
     const ls_plan_remedy *r = &a->remedy;
     const ls_plan_task *task = &a->question->task;
@@ -205,6 +229,7 @@ static void add_remedy(const ls_plan_answer *a, json_t *out) {
     json_object_set_new(out, "would_fit", object);
 }
 
+/* Returns the best layout under each convention of the training framework (--stack) in which programs differ. */
 static json_t *habits_to_json(const ls_plan_answer *a) {
     json_t *array = json_array();
     for (int i = 0; i < a->habits; i++)
@@ -214,6 +239,7 @@ static json_t *habits_to_json(const ls_plan_answer *a) {
     return array;
 }
 
+/* Returns the whole answer for a cluster of chips; NULL if memory is short. */
 static json_t *answer_to_json(const ls_plan_answer *a) {
     const ls_plan_question *q = a->question;
     const ls_plan_task *task = &q->task;
@@ -240,7 +266,7 @@ static json_t *answer_to_json(const ls_plan_answer *a) {
 
 /* ---- this program on a machine that was measured ----------------------------------------------------------------- */
 
-/* Writes the memory of every worker, as a dry run computes it. */
+/* Returns in *out the device memory of every worker of a layout, in bytes, as a dry run computes it. */
 static ls_status workers_to_json(const ls_plan *plan, const ls_layout *layout, json_t **out) {
     *out = json_array();
     for (int rank = 0; rank < ls_layout_workers(layout); rank++) {
@@ -252,6 +278,8 @@ static ls_status workers_to_json(const ls_plan *plan, const ls_layout *layout, j
     return LS_OK;
 }
 
+/* Returns in *out a layout of this program with predicted time, memory and speed. *out may be set on failure, too; the
+ * caller releases it. */
 static ls_status native_choice_to_json(const ls_plan *plan, const ls_native_choice *c, json_t **out) {
     const ls_prediction *p = &c->prediction;
     json_t *workers = NULL;
@@ -269,6 +297,7 @@ static ls_status native_choice_to_json(const ls_plan *plan, const ls_native_choi
     return status;
 }
 
+/* Returns in *out the whole answer of a native plan; NULL on failure. */
 static ls_status native_to_json(const ls_plan *plan, json_t **out) {
     const ls_native_found *found = &plan->found;
     json_t *list = json_array(), *misfit = json_null();

@@ -1,4 +1,5 @@
-/* plan_question.c: makes a task for the planner from options. */
+/* plan_question.c: makes the question for the planner (cluster, model, batch, framework, fixed knobs) from the options
+ * of "plan". Functions read_* fill their part of it, and fail with LS_ERR_INPUT, naming the option. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,12 +19,15 @@ enum { NAME_MAX_BYTES = 4096, SEQ_MAX = 4096, CPU_SEQ_MAX = 1024, CPU_BATCH_TOKE
 
 /* ---- the cluster ------------------------------------------------------------------------------------------------- */
 
+/* Returns whether a name of --cluster is meant as a file: it has a slash or the ending of one, or such a file
+ * exists. */
 static bool is_file_name(const char *name) {
     return strchr(name, '/') || ls_ends_with(name, ".json") || ls_ends_with(name, ".yaml") ||
            ls_ends_with(name, ".yml") || ls_file_exists(name);
 }
 
-/* Reads a link such as "100gbe" or "4x25gbe"; all chips of a node share "400gbe/node". `id` is for messages. */
+/* Reads a link such as "100gbe" or "4x25gbe"; "400gbe/node" is one that the `node` chips of a node share, so its
+ * bandwidth is divided among them. `id` is the option, for messages. */
 static ls_status read_link(const ls_options *o, ls_option_id id, const char *text, int node, ls_link *out) {
     char name[LS_MACHINE_NAME_MAX];
     bool shared = ls_ends_with(text, "/node");
@@ -41,6 +45,8 @@ static ls_status read_link(const ls_options *o, ls_option_id id, const char *tex
     return LS_OK;
 }
 
+/* Replaces the links of a site by those of --node-link (inside a node) and --network (between nodes), if they are
+ * given. */
 static ls_status set_links(const ls_options *o, ls_site *site) {
     if (o->node_link) LS_TRY(read_link(o, LS_OPT_node_link, o->node_link, site->node, &site->inside));
     if (o->network) LS_TRY(read_link(o, LS_OPT_network, o->network, site->node, &site->between));
@@ -64,14 +70,16 @@ ls_status ls_cluster_option_site(const ls_options *o, const char *name, ls_site 
     return status;
 }
 
-/* Returns the number of chips of a complete mesh, used without --gpus; 0: the mesh is open. */
+/* Returns dp x tp x pp x cp if the options give dp, tp and pp, which is the number of chips without --gpus; otherwise
+ * 0. */
 static long long chips_of_request(const ls_layout_request *request) {
     const unsigned mesh = 1u << LS_KNOB_dp | 1u << LS_KNOB_tp | 1u << LS_KNOB_pp;
     const ls_knobs *k = &request->knobs;
     return (request->given & mesh) == mesh ? (long long)k->dp * k->tp * k->pp * k->context : 0;
 }
 
-/* Reads one cluster of the list; *all_measured becomes its figures. Chips: --gpus, else the file's or the mesh's. */
+/* Reads one cluster of the list --cluster. Its number of chips: --gpus, else the file's or the mesh's, else one node.
+ * Replaces *all_measured by its figures, or NULL. */
 static ls_status read_site(const ls_options *o, const char *name, ls_plan_question *q, ls_site *out,
                            json_t **all_measured) {
     json_t *measured;
@@ -86,6 +94,8 @@ static ls_status read_site(const ls_options *o, const char *name, ls_plan_questi
     return LS_OK;
 }
 
+/* Reads the list --cluster and the link between its sites. *measured gets the figures of the last site (see
+ * read_site). */
 static ls_status read_cluster(const ls_options *o, ls_plan_question *q, json_t **measured) {
     ls_cluster *cluster = &q->task.cluster;
     const char *at = o->cluster;
@@ -125,7 +135,8 @@ static size_t usual_batch(const ls_plan_task *task) {
     return batch;
 }
 
-/* Sets sequence length and global batch, by default the model's positions, at most 4096, and usual_batch(). */
+/* Sets sequence length and global batch: by default the positions of the model, at most 4096 (1024 on CPUs), and
+ * usual_batch(). */
 static ls_status read_sizes(const ls_options *o, ls_plan_task *task) {
     size_t most = task->cluster.site[0].chip.is_cpu ? CPU_SEQ_MAX : SEQ_MAX, T = task->shape.T;
     task->seq = o->seq > 0 ? (size_t)o->seq : T < most ? T : most;
@@ -135,7 +146,7 @@ static ls_status read_sizes(const ls_options *o, ls_plan_task *task) {
     return LS_OK;
 }
 
-/* Sets the program to plan for: --stack, else Megatron, or this one on CPUs. */
+/* Sets the training program to plan for: --stack, else Megatron, or this one on CPUs. */
 static ls_status read_stack(const ls_options *o, ls_plan_task *task) {
     bool cpu = task->cluster.site[0].chip.is_cpu;
     if (o->stack) {
@@ -145,7 +156,7 @@ static ls_status read_stack(const ls_options *o, ls_plan_task *task) {
     return ls_stack_find(cpu ? "native" : "megatron", &task->stack);
 }
 
-/* Reads "300B", "1.5T" or "2000000"; 0: not given. */
+/* Reads "300B", "1.5T" or "2000000" into *out; 0 if `text` is NULL or empty. */
 static ls_status read_count(const ls_options *o, ls_option_id id, const char *text, double *out) {
     static const char letters[] = "KMBT";
     static const double factors[] = {1e3, 1e6, 1e9, 1e12};
@@ -182,7 +193,8 @@ static ls_status read_shape(const ls_options *o, ls_shape *out) {
     return LS_OK;
 }
 
-/* Reads the rate of failures; converts hours and GB/s to seconds and bytes per second. */
+/* Reads the rate of failures, if --mtbf is given; converts hours, minutes and GB/s to seconds and bytes per second.
+ * Default bandwidth: 1 GB/s per node. */
 static ls_status read_failures(const ls_options *o, ls_plan_question *q) {
     int nodes = 0;
     for (int i = 0; i < q->task.cluster.sites; i++) {
@@ -203,7 +215,8 @@ static ls_status read_failures(const ls_options *o, ls_plan_question *q) {
 
 /* ---- knobs ------------------------------------------------------------------------------------------------------- */
 
-/* Reads the knobs that only other programs have. */
+/* Reads the knobs that only other programs have: context parallelism, size of the sharding group, offloading, bits of
+ * the optimizer state. */
 static ls_status read_others(const ls_options *o, ls_layout_request *out) {
     if (o->cp > 0) ls_knob_give(out, LS_KNOB_context, (double)o->cp);
     if (ls_options_is_given(o, LS_OPT_shard_among)) {
@@ -220,7 +233,7 @@ static ls_status read_others(const ls_options *o, ls_layout_request *out) {
     return LS_OK;
 }
 
-/* Reads the layout options, whose knobs stay open if they are not given. */
+/* Reads the layout options; knobs that are not given stay open for the search. */
 static ls_status read_request(const ls_options *o, ls_layout_request *out) {
     json_t *file;
     LS_TRY(ls_layout_request_from_options(o, &file, out));
@@ -234,7 +247,7 @@ static ls_status read_request(const ls_options *o, ls_layout_request *out) {
     return read_others(o, out);
 }
 
-/* Limits the memory of a layout to that of the smallest chip, less HEADROOM. */
+/* Limits the memory of a layout to that of the smallest chip, less HEADROOM. CPUs have no such limit here. */
 static void read_memory(ls_plan_question *q) {
     const ls_cluster *cluster = &q->task.cluster;
     double least = cluster->site[0].chip.memory_bytes;
@@ -254,6 +267,7 @@ static ls_status check_type(const ls_options *o, const ls_plan_question *q) {
     return LS_OK;
 }
 
+/* Reads all parts of the question, in the order in which later ones need earlier ones. */
 static ls_status read_question(const ls_options *o, ls_plan_question *q, json_t **measured) {
     LS_TRY(read_shape(o, &q->task.shape));
     LS_TRY(ls_image_option_refuse(&q->task.shape, "plan"));

@@ -1,8 +1,9 @@
-/* run_attempts.c: the supervisor of a run, which restarts it when a worker is lost.
+/* run_attempts.c: the supervisor of a run, in the parent process: restarts the workers when one is lost, resizes the
+ * run on request, and redistributes gradient groups among replicas of different speed.
  *
  * A place is a worker's part of the machine: its cores, or its GPU. A lost worker is restarted on a spare place, or on
  * its own. A place that has lost --place-losses workers is left out, and the run gets a layout for the remaining
- * places: dp shrinks while a whole set of tp · pp workers fits; otherwise the largest layout that fits is taken from
+ * places: dp shrinks while a whole set of tp x pp workers fits; otherwise the largest layout that fits is taken from
  * the list that was made at the start. Places that the layout does not use become spares.
  *
  * A worker whose numbers are wrong (run/guard/event.h: ls_wrong) exits like the others. If it is wrong repeatedly its
@@ -21,11 +22,12 @@
 
 enum { WRONG = 1 << 20 }; /* losses of a place that computes wrongly and is never used again */
 
+/* The supervisor's state. */
 typedef struct ls_run_attempts {
     ls_run *run;
-    int places;
-    int losses[LS_WORKERS_MAX]; /* by place */
-    int place_of[LS_WORKERS_MAX];
+    int places;                            /* in all, with spares */
+    int losses[LS_WORKERS_MAX];            /* workers lost, by place; WRONG: never used again */
+    int place_of[LS_WORKERS_MAX];          /* by rank */
     int wanted;                            /* number of workers of a requested resize; 0: none */
     int restarts;                          /* so far */
     int64_t failed_step;                   /* step in which the last worker was lost; −1: in none */
@@ -35,7 +37,8 @@ typedef struct ls_run_attempts {
 
 /* ---- layouts ----------------------------------------------------------------------------------------------------- */
 
-/* Makes the layout of the run's request with this dp, tp and pp, if that is legal; changes nothing in the run. */
+/* Makes the layout of the run's request with this dp, tp and pp. Returns whether that is legal, and only then sets
+ * *out; changes nothing in the run. */
 static bool try_layout(const ls_run_attempts *a, int dp, int tp, int pp, ls_layout *out) {
     ls_run *r = a->run;
     ls_layout_request request = r->request;
@@ -71,7 +74,8 @@ static void find_layout(const ls_run_attempts *a, int places, ls_layout *out) {
                 if (workers % (tp * pp) == 0 && try_layout(a, workers / (tp * pp), tp, pp, out)) return;
 }
 
-/* Finds a layout of exactly so many workers, with the run's tp · pp if that divides them; dp 0: there is none. */
+/* Finds a layout of exactly so many workers: with the run's tp and pp if their product divides them, else with as large
+ * ones as possible; dp 0 in *out: there is none. */
 static void find_exact(const ls_run_attempts *a, int workers, ls_layout *out) {
     const ls_layout *asked = &a->run->layout;
     int set = asked->tp * asked->pp;
@@ -82,16 +86,18 @@ static void find_exact(const ls_run_attempts *a, int workers, ls_layout *out) {
             if (workers % (tp * pp) == 0 && try_layout(a, workers / (tp * pp), tp, pp, out)) return;
 }
 
-/* Finds the layout for every number of places. */
+/* Fills a->layouts: for each number of places that may be left, the layout that the run then gets. */
 static void list_layouts(ls_run_attempts *a) {
     int workers = ls_layout_workers(&a->run->layout);
     for (int places = 1; places < workers; places++) find_layout(a, places, &a->layouts[places]);
     for (int places = workers; places <= a->places; places++) a->layouts[places] = a->run->layout;
 }
 
+/* Returns whether the workers compute on GPUs. */
 static bool is_gpu(const ls_run_attempts *a) { return ls_device_is_gpu(a->run->chosen.name); }
 
-/* Makes the layout of the run with its groups divided by speed. Returns whether it is legal. */
+/* Makes the run's layout with its groups divided in proportion to `speeds`, one for each replica. Returns whether it is
+ * legal; changes nothing in the run. */
 static bool try_shares(const ls_run_attempts *a, const double *speeds, ls_layout *out) {
     ls_run *r = a->run;
     ls_layout_request request = r->request;
@@ -109,8 +115,8 @@ static bool try_shares(const ls_run_attempts *a, const double *speeds, ls_layout
     return legal;
 }
 
-/* Returns whether slow workers may get fewer groups. Shares that the user has chosen stay. On GPUs a restart costs more
- * than new shares gain, because device memory is lost. */
+/* Returns whether slow replicas may get fewer gradient groups during the run: dp above 1, shares not fixed by the user,
+ * and enough groups. Not on GPUs, where a restart costs more than new shares gain, because device memory is lost. */
 static bool may_share(const ls_run_attempts *a) {
     const ls_run *r = a->run;
     double speeds[LS_WORKERS_MAX];
@@ -123,13 +129,16 @@ static bool may_share(const ls_run_attempts *a) {
 
 /* ---- a loss ------------------------------------------------------------------------------------------------------ */
 
+/* Fails with LS_ERR_WORKER: `text`, and that --restarts is used up. */
 static ls_status fail_used_up(const ls_run_attempts *a, const char *text) {
     return ls_fail(LS_ERR_WORKER,
                    "%s; the run has gone on %d time%s, as often as --restarts allows; continue with --resume", text,
                    a->restarts, a->restarts == 1 ? "" : "s");
 }
 
-/* Fails if the worker before was lost at another place in the same step: then the workers are not the cause. */
+/* Fails if the worker before was lost at another place in the same step: then the data, or too little memory, is a more
+ * likely cause than the workers. `done`: last completed step; `tried`: the one in which the worker was lost, if it is
+ * greater. */
 static ls_status check_step(ls_run_attempts *a, int place, int64_t done, int64_t tried, const char *text) {
     bool in_step = tried > done;
     bool again = in_step && tried == a->failed_step && place != a->failed_place;
@@ -142,7 +151,8 @@ static ls_status check_step(ls_run_attempts *a, int place, int64_t done, int64_t
                    text, (long long)tried);
 }
 
-/* Lists the usable places, those with fewest losses first; if all have reached the limit, the best one. */
+/* Lists the usable places, those with fewest losses first, and returns their number. If all have reached
+ * --place-losses, the best one is used nevertheless; places that compute wrongly never are. */
 static int list_places(const ls_run_attempts *a, int *places) {
     int count = 0, least = 0;
     for (int p = 1; p < a->places; p++)
@@ -158,9 +168,11 @@ static int list_places(const ls_run_attempts *a, int *places) {
     return count;
 }
 
+/* Orders integers ascending, for qsort(). */
 static int compare_ints(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
-/* Logs why and from where the run continues. `back_to`: last verified step; −1: the workers' own state is sound. */
+/* Logs why and from where the run continues. `done`: last completed step, −1: none. `back_to`: last verified step, to
+ * which the run returns; −1: the workers' own state is sound. `before`: the layout until now, to say if it changes. */
 static void report_attempt(const ls_run_attempts *a, const char *why, int64_t done, int64_t back_to,
                            const ls_layout *before) {
     char layout[256] = "", from[96];
@@ -180,7 +192,8 @@ static void report_attempt(const ls_run_attempts *a, const char *why, int64_t do
     ls_log_warn("%s; the run %s%s (restart %d of %d)", why, from, layout, a->restarts, (int)a->run->options.restarts);
 }
 
-/* Chooses layout and places for the next attempt. LS_ERR_WORKER if restarts are used up or no layout fits. */
+/* Counts a restart, and chooses layout and places (by rank) for the next attempt. LS_ERR_WORKER, with `why` as the
+ * reason, if restarts are used up or no layout fits the places. */
 static ls_status choose_next_layout(ls_run_attempts *a, const char *why, int *workers, int *places) {
     if (a->restarts >= a->run->options.restarts) return fail_used_up(a, why);
     a->restarts++;
@@ -201,7 +214,7 @@ static ls_status choose_next_layout(ls_run_attempts *a, const char *why, int *wo
 
 /* ---- wrong numbers ----------------------------------------------------------------------------------------------- */
 
-/* Writes "; its cores, 4-7, are left out". */
+/* Writes "; its cores, 4-7, are left out" into `text`, or the same for a GPU. */
 static void describe_place(const ls_run_attempts *a, const ls_attempt_end *end, int place, char *text, size_t room) {
     const int *cpus = ls_placement_cpus(end->placement, place);
     char cores[80] = "";
@@ -215,7 +228,8 @@ static void describe_place(const ls_run_attempts *a, const ls_attempt_end *end, 
         snprintf(text, room, "; it is left out, but its cores are unknown: workers are not pinned here");
 }
 
-/* Continues after a worker with wrong numbers: counts a loss of its place, or leaves the place out. */
+/* Continues after a worker with wrong numbers: counts a loss of its place, or leaves the place out for good if the
+ * worker was wrong repeatedly or the place reaches --place-losses. */
 static ls_status leave_place_out(ls_run_attempts *a, ls_attempt_end *end, const ls_wrong *b, int *workers,
                                  int *places) {
     ls_layout before = a->run->layout;
@@ -240,13 +254,14 @@ static ls_status leave_place_out(ls_run_attempts *a, ls_attempt_end *end, const 
 
 /* ---- another size ------------------------------------------------------------------------------------------------ */
 
+/* Returns whether the run has a layout of exactly so many workers. */
 static bool is_possible(const ls_run_attempts *a, int workers) {
     ls_layout layout;
     find_exact(a, workers, &layout);
     return layout.dp > 0;
 }
 
-/* Writes "no layout of this run has 7 workers; 6 and 8 are possible". */
+/* Writes "no layout of this run has 7 workers; 6 and 8 are possible" into `text`. */
 static void describe_refusal(const ls_run_attempts *a, int workers, char *text, size_t room) {
     int fewer = workers - 1, more = workers + 1, most = 2 * workers < LS_WORKERS_MAX ? 2 * workers : LS_WORKERS_MAX;
     while (fewer > 1 && !is_possible(a, fewer)) fewer--;
@@ -259,7 +274,8 @@ static void describe_refusal(const ls_run_attempts *a, int workers, char *text, 
         (void)snprintf(text + bytes, room - (size_t)bytes, " is possible");
 }
 
-/* Accepts the requested number of workers, or refuses it, in the log and to the command that requested it. */
+/* Accepts the requested number of workers (sets a->wanted) or refuses it, and answers in the log and to `lockstep
+ * resize`. Negative: the request could not be read. */
 static void judge_resize(ls_run_attempts *a, int workers) {
     const ls_run *r = a->run;
     const char *plural = workers == 1 ? "" : "s";
@@ -281,6 +297,7 @@ static void judge_resize(ls_run_attempts *a, int workers) {
     ls_resize_answer(r->out, workers, is_accepted, text);
 }
 
+/* Returns whether all workers must leave for a resize; reads a new request first. Polled by ls_workers_supervise(). */
 static bool wants_change(void *ctx) {
     ls_run_attempts *a = ctx;
     int workers;
@@ -288,8 +305,9 @@ static bool wants_change(void *ctx) {
     return a->wanted > 0;
 }
 
-/* Assigns places to another number of workers. Forgets the losses of all, except of GPUs that compute wrongly; cores
- * that do are in no place. */
+/* Assigns places to another number of workers, in ascending order. Forgets the losses of all places, because their
+ * cores change; only GPUs that compute wrongly stay out. (Cores that do are left out by ls_workers_supervise(), so they
+ * are in no place.) */
 static void share_places(ls_run_attempts *a, int workers, int *places) {
     int place = 0;
     for (int p = 0; p < LS_WORKERS_MAX; p++)
@@ -301,7 +319,7 @@ static void share_places(ls_run_attempts *a, int workers, int *places) {
     if (a->places < place) a->places = place;
 }
 
-/* Continues with the requested number of workers, after all have left. */
+/* Continues with a->wanted workers after all have left; if no layout has so many any more, as before. */
 static ls_status resize_run(ls_run_attempts *a, ls_attempt_end *end, int *workers, int *places) {
     ls_run *r = a->run;
     char text[200];
@@ -332,7 +350,7 @@ static ls_status resize_run(ls_run_attempts *a, ls_attempt_end *end, int *worker
 
 /* ---- other shares ------------------------------------------------------------------------------------------------ */
 
-/* Continues with other shares and the same places, after all have left because one of them stays slow. */
+/* Continues with other shares and the same places, after all have left because one replica stays slow. */
 static ls_status redistribute_groups(ls_run_attempts *a, const ls_attempt_end *end, const ls_left_shares *by,
                                      int *workers, int *places) {
     ls_run *r = a->run;
@@ -352,7 +370,9 @@ static ls_status redistribute_groups(ls_run_attempts *a, const ls_attempt_end *e
     return LS_OK;
 }
 
-/* Decides, after workers have ended, with how many and where the run continues, by the reason of the end. */
+/* Decides, after the workers have ended, with how many and at which places the run continues, by the reason of the end.
+ * `end->rank` is the lost worker; −1: all left on purpose (wrong numbers, new shares or a resize). A failure ends the
+ * run. Callback of ls_workers_supervise(). */
 static ls_status begin_next_attempt(void *ctx, ls_attempt_end *end, int *workers, int *places) {
     ls_run_attempts *a = ctx;
     ls_layout before = a->run->layout;
@@ -372,7 +392,8 @@ static ls_status begin_next_attempt(void *ctx, ls_attempt_end *end, int *workers
     return LS_OK;
 }
 
-/* Returns whether a limit holds for shared memory that does not hold for a process's own, or less. */
+/* Returns whether this process has a limit on file size or address space (setrlimit), which shared memory could
+ * exceed. */
 static bool is_limited(void) {
     static const int kinds[] = {RLIMIT_FSIZE, RLIMIT_AS};
     struct rlimit limit;

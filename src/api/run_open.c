@@ -1,4 +1,5 @@
-/* run_open.c: opens model, settings, layout, data and folder, in the order in which errors are cheapest to find. */
+/* run_open.c: ls_run_open(): opens model, settings, layout, data and folder of a run before workers start, in the order
+ * in which errors are cheapest to find. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,11 +17,13 @@ ls_status ls_run_tell(const ls_run *r, ls_run_event event) {
     return r->setup.event ? r->setup.event(r->setup.event_ctx, &event) : LS_OK;
 }
 
+/* Reports a preparation that takes time; a callback of corpus and device. The status of the caller's callback is
+ * ignored here. */
 static void report_preparing(void *ctx, const char *message) {
     (void)ls_run_tell(ctx, (ls_run_event){.kind = LS_RUN_PREPARES, .text = message});
 }
 
-/* Reports from the first process, if a launcher started several. */
+/* Reports that kernels are compiled, from the first process only, if a launcher started several. */
 static void report_compiling(void *ctx, const char *text) {
     if (ls_launcher_place().rank == 0) report_preparing(ctx, text);
 }
@@ -29,7 +32,7 @@ ls_status ls_run_prepare_device(ls_run *r, ls_unit unit) {
     return ls_device_prepare(r->chosen.name, unit, r->setup.event ? report_compiling : NULL, r);
 }
 
-/* Chooses the folder: --out, else the first free of runs/tiny-1, runs/tiny-2 … */
+/* Sets r->out: --out, else the first name of runs/MODEL-1, runs/MODEL-2 … that does not exist. Creates nothing. */
 static ls_status choose_out(ls_run *r) {
     char path[512];
     if (r->options.out) {
@@ -54,7 +57,7 @@ ls_status ls_run_make_layout(ls_run *r) {
     return status;
 }
 
-/* Sets the number of workers to the launcher's; LS_ERR_INPUT if --workers differs. */
+/* Sets the number of workers to that of the launcher (mpirun or srun); LS_ERR_INPUT if --workers differs. */
 static ls_status accept_launcher(ls_layout_request *request) {
     ls_launcher launcher = ls_launcher_detect();
     if (request->workers > 0 && request->workers != launcher.size)
@@ -65,10 +68,12 @@ static ls_status accept_launcher(ls_layout_request *request) {
     return LS_OK;
 }
 
+/* Reports what is being measured for --auto-layout; NULL: finished. */
 static void report_measuring(void *ctx, const char *what) {
     (void)ls_run_tell(ctx, (ls_run_event){.kind = LS_RUN_MEASURES, .text = what});
 }
 
+/* Chooses CPU or GPU for `workers` workers of this machine, and, except in a dry run, compiles its kernels. */
 static ls_status choose_device(ls_run *r, int workers) {
     const ls_options *o = &r->options;
     LS_TRY(
@@ -77,7 +82,8 @@ static ls_status choose_device(ls_run *r, int workers) {
     return o->dry_run ? LS_OK : ls_run_prepare_device(r, r->settings.policy.unit);
 }
 
-/* Chooses the layout for --auto-layout, on one device. */
+/* Completes r->request with the fastest layout for --auto-layout, planned for the device that one worker would get, and
+ * reports the plan. */
 static ls_status plan_layout(ls_run *r) {
     ls_plan *plan = NULL;
     LS_TRY(ls_image_option_refuse(&r->settings.shape, "--auto-layout"));
@@ -89,6 +95,7 @@ static ls_status plan_layout(ls_run *r) {
     return status;
 }
 
+/* Reads the layout options, has them completed by the plan if --auto-layout asks for it, and makes r->layout. */
 static ls_status choose_layout(ls_run *r) {
     const ls_options *o = &r->options;
     LS_TRY(ls_layout_request_from_options(o, &r->layout_file, &r->request));
@@ -100,7 +107,8 @@ static ls_status choose_layout(ls_run *r) {
     return status != LS_OK && o->layout ? ls_fail_at(status, "--layout %s: ", o->layout) : status;
 }
 
-/* Opens the model, resolves settings and layout, and chooses device and folder, without data. */
+/* Opens the model, resolves settings and layout, and chooses device and folder name; opens no data and creates
+ * nothing. */
 static ls_status prepare_run(ls_run *r) {
     ls_options *o = &r->options;
     r->launched = ls_launcher_place().size > 0;
@@ -125,8 +133,9 @@ static ls_status prepare_run(ls_run *r) {
     return choose_out(r);
 }
 
-/* Reads the identity of the run that is resumed or forked; *out is NULL if none can be read. A resumed run is compared
- * with its checkpoint later. */
+/* Reads the identity of the run that is resumed or forked, only to take over its tokens around documents; *out is NULL
+ * if none can be read, which is no failure. Whether a resumed run has the same identity is checked later, against its
+ * checkpoint. */
 static void find_identity(const ls_run *r, ls_identity **out) {
     enum { IDENTITY_BYTES_MAX = 1 << 20 };
     char path[PATH_MAX], *text = NULL;
@@ -143,7 +152,7 @@ static void find_identity(const ls_run *r, ls_identity **out) {
     free(text);
 }
 
-/* Chooses the tokens around documents; a resumed or forked run keeps those of its identity. */
+/* Chooses the tokens around documents (r->frame); a resumed or forked run keeps those of its identity. */
 static ls_status choose_frame(ls_run *r) {
     ls_identity *before = NULL;
     if (r->options.resume || r->options.fork) find_identity(r, &before);
@@ -167,7 +176,8 @@ ls_status ls_run_open_corpus(ls_run *r, const char *paths, ls_split split, ls_co
     return ls_corpus_open(paths, &options, out);
 }
 
-/* Opens training and validation data: own, from files, or the val files of folders. */
+/* Opens training and validation data: the caller's own, from files, or the validation files of folders. Without any,
+ * validation takes the end of the training data, if at all. */
 static ls_status open_corpora(ls_run *r) {
     const ls_options *o = &r->options;
     const ls_run_setup *own = &r->setup;
@@ -180,12 +190,14 @@ static ls_status open_corpora(ls_run *r) {
     return ls_run_open_corpus(r, o->val_data ? o->val_data : o->data, LS_SPLIT_VAL, &r->data.val_corpus);
 }
 
+/* Opens images of the caller's callbacks, in the size that the model has. */
 static ls_status open_own_images(const ls_run *r, const ls_source *source, ls_images **out) {
     ls_images_about about = ls_image_option_about(&r->start.shape);
     return ls_images_open_source(out, source, &about);
 }
 
-/* Opens training and test images. The caller's own data is validated only with data that the caller gives. */
+/* Opens training and test images, the caller's or from files. The caller's own training data is validated only with
+ * data that the caller gives, too. */
 static ls_status open_image_files(ls_run *r) {
     const ls_options *o = &r->options;
     const ls_run_setup *own = &r->setup;
@@ -199,7 +211,8 @@ static ls_status open_image_files(ls_run *r) {
                                 &r->data.val_images);
 }
 
-/* Makes the identity: settings, and the hash of the files or the identity that the caller gives its own data. */
+/* Creates r->identity from the settings and the data: the hash of the files, or the text by which the caller identifies
+ * its own data. */
 static ls_status identify_data(ls_run *r) {
     ls_hash128 hash;
     LS_TRY(ls_identity_create(&r->identity));
@@ -209,6 +222,7 @@ static ls_status identify_data(ls_run *r) {
     return ls_identity_add_hash(r->identity, "data", hash, LS_IDENTITY_FIXED);
 }
 
+/* Opens the data of an image model and makes the identity; LS_ERR_INPUT if there are fewer images than a batch has. */
 static ls_status open_images(ls_run *r) {
     const ls_options *o = &r->options;
     LS_TRY(ls_image_option_augment(o, &r->settings.shape, &r->data.augment));
@@ -232,7 +246,8 @@ ls_status ls_run_open_data(ls_run *r) {
                                LS_IDENTITY_FIXED);
 }
 
-/* Makes the first free folder: another run may have taken the number that was free. */
+/* Creates and opens the first free runs/MODEL-N, and updates r->out: another run may have taken the number since
+ * choose_out(). */
 static ls_status open_next(ls_run *r) {
     char stem[512];
     snprintf(stem, sizeof stem, "runs/%s", r->start.shape.name);
@@ -254,6 +269,7 @@ void ls_run_abandon(ls_run *r) {
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
 
+/* Fails if a file of the list does not exist; NULL and "drawings" (generated images) pass. */
 static ls_status check_image_files(const char *source) {
     if (!source || strcmp(source, "drawings") == 0 || ls_file_exists(source)) return LS_OK;
     ls_status status = LS_OK;
@@ -267,6 +283,7 @@ static ls_status check_image_files(const char *source) {
     return status;
 }
 
+/* Fails if a file or pattern of the list does not exist; NULL passes. */
 static ls_status check_text_files(const char *list, ls_split split) {
     ls_paths paths;
     if (!list) return LS_OK;
@@ -275,7 +292,8 @@ static ls_status check_text_files(const char *list, ls_split split) {
     return LS_OK;
 }
 
-/* Checks that the files given to a dry run exist, as for the run itself; none needs to be given. */
+/* Checks for a dry run that the files it was given exist, as the run itself would; none needs to be given. Opens the
+ * tokenizer, but no data. */
 static ls_status check_inputs(ls_run *r) {
     const ls_options *o = &r->options;
     if (ls_shape_sees_images(&r->settings.shape)) {
@@ -287,9 +305,10 @@ static ls_status check_inputs(ls_run *r) {
     return ls_start_tokenizer(&r->start, o->tokenizer, &r->tokenizer);
 }
 
-/* Opens a run of train. Opens an existing folder early, because it may be refused; creates a new one after everything
- * that can be wrong was checked; one without a name here, so that all workers know it. Opens data before the workers
- * are forked, which inherit it; a launcher's workers each open it. */
+/* Opens a run of train in the parent. An existing folder is opened early, because it may be refused; a new one is
+ * created after everything that can be wrong was checked: one without --out here, so that all workers know its name,
+ * others by rank 0 or the supervisor. Opens data before the workers are forked, which inherit it; under a launcher each
+ * worker opens its own. */
 static ls_status open_training(ls_run *r) {
     bool has_folder = !r->is_trial;
     LS_TRY(ls_options_blame(&r->options, LS_OPT_isa, ls_cpu_set_isa(r->options.isa)));
@@ -302,6 +321,7 @@ static ls_status open_training(ls_run *r) {
     return r->options.out || !has_folder ? LS_OK : ls_run_open_folder(r);
 }
 
+/* Opens a run of train, eval or generate, by the command of its options; NULL in *out on failure. */
 static ls_status open_run(const ls_run_setup *setup, bool is_trial, ls_run **out) {
     ls_command command = setup->options->command;
     *out = NULL;

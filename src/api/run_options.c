@@ -1,4 +1,5 @@
-/* run_options.c: takes over the options of a resumed or forked run, and fills in values that were left open. */
+/* run_options.c: the options of a training run before it starts: takes over those of a resumed or forked run from its
+ * config.json, checks combinations, and fills in values that were left open. */
 #include "api/options.h"
 
 #include <limits.h>
@@ -23,7 +24,7 @@
  * Outputs stay in the run's folder: the run may belong to another user, whose config must not choose which of this
  * user's files is overwritten. */
 
-/* Returns whether a name or a pattern leads to a file. */
+/* Returns whether a name, or a pattern with wildcards, leads to at least one file. */
 static bool is_there(const char *name) {
     ls_paths paths = {0};
     if (ls_file_exists(name)) return true;
@@ -32,7 +33,8 @@ static bool is_there(const char *name) {
     return true;
 }
 
-/* Appends one name of a list to `text`, with the folder in which it is found. Returns false if there is no room. */
+/* Appends one name of a list to `text`, with the folder `started_in` in front if it exists only there. Returns false if
+ * there is no room. */
 static bool append_name(char *text, size_t room, const char *name, const char *started_in) {
     char there[2 * PATH_MAX];
     size_t used = strlen(text);
@@ -41,7 +43,7 @@ static bool append_name(char *text, size_t room, const char *name, const char *s
     return snprintf(text + used, room - used, "%s%s", used ? "," : "", moved ? there : name) < (int)(room - used);
 }
 
-/* Sets an option to its list of files, each with the folder in which it is found. */
+/* Rewrites an option that is a list of files, each with the folder in which it is found; unchanged if nothing moves. */
 static ls_status settle_list(ls_options *o, ls_option_id id, const char *started_in) {
     const char *old = o->source[id].text;
     size_t names = 1, room;
@@ -57,7 +59,9 @@ static ls_status settle_list(ls_options *o, ls_option_id id, const char *started
     return status;
 }
 
-/* Finds the input files of options that were read from the config.json of the folder `run`, and from nowhere else. */
+/* Rewrites input files of options that were read from the config.json of the run directory `run`, and from nowhere
+ * else, so that they are found from the current directory. Does nothing if the run does not record where it was
+ * started. */
 static ls_status settle_inputs(const char *run, ls_options *o) {
     static const ls_option_id inputs[] = {LS_OPT_data, LS_OPT_val_data, LS_OPT_tokenizer, LS_OPT_model, LS_OPT_layout};
     char started_in[PATH_MAX];
@@ -72,7 +76,8 @@ static ls_status settle_inputs(const char *run, ls_options *o) {
     return LS_OK;
 }
 
-/* Changes --trace FILE of a config file to --trace run, with a warning. Flags and environment are the user's own. */
+/* Changes --trace FILE that comes from a config file to --trace run, with a warning: the config of another user must
+ * not choose which file is overwritten. Flags and environment are the user's own and stay. */
 static ls_status keep_outputs_inside(ls_options *o) {
     if (o->source[LS_OPT_trace].origin != LS_ORIGIN_FILE || !o->trace || strcmp(o->trace, "run") == 0) return LS_OK;
     ls_log_warn("the config names %.200s for the trace; it goes to trace.json in the run's folder instead: give "
@@ -83,12 +88,12 @@ static ls_status keep_outputs_inside(ls_options *o) {
 
 /* ---- of the run before ------------------------------------------------------------------------------------------- */
 
-/* Returns whether a run is resumed; with --resume auto, whether there is one. */
+/* Returns whether the options resume a run: --resume, or --resume auto with a run in --out. */
 static bool is_resuming(const ls_options *given) {
     return given->resume || (given->resume_auto && given->out && ls_run_dir_holds_run(given->out));
 }
 
-/* Finds the run whose options are taken over; "": none. */
+/* Finds the run directory whose options are taken over, for --resume or --fork; "": none, as with --config. */
 static void find_run(const ls_options *given, char run[PATH_MAX]) {
     const char *folder = is_resuming(given) ? given->out : given->fork;
     run[0] = '\0';
@@ -99,14 +104,15 @@ static void find_run(const ls_options *given, char run[PATH_MAX]) {
         run[0] = '\0';
 }
 
-/* Returns whether one of these options was given now. */
+/* Returns whether one of these options has a value that is not the default. */
 static bool any_given(const ls_options *given, const ls_option_id *ids, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (given->source[ids[i]].origin != LS_ORIGIN_DEFAULT) return true;
     return false;
 }
 
-/* Drops the previous run's options of the layout that would collide with those given now. */
+/* Resets the previous run's layout options that would collide with those given now, and its --workers under a
+ * launcher. */
 static void drop_layout(const ls_options *given, ls_options *out) {
     static const ls_option_id mesh[] = {LS_OPT_workers, LS_OPT_dp, LS_OPT_tp, LS_OPT_pp, LS_OPT_layout};
     static const ls_option_id order[] = {LS_OPT_schedule, LS_OPT_virtual_stages, LS_OPT_stages};
@@ -127,7 +133,8 @@ static void warn_damaged(const char *run, const char *then) {
                     then);
 }
 
-/* Finds the config.json to read. Returns false if there are no options to take over. */
+/* Finds the sound config.json of the run, or its copy, with a warning if it is damaged. Returns false if there is
+ * neither. */
 static bool find_config(const char *run, char path[PATH_MAX]) {
     ls_saved_config found = ls_saved_config_find(run, path);
     if (found == LS_CONFIG_OF_COPY)
@@ -137,7 +144,8 @@ static bool find_config(const char *run, char path[PATH_MAX]) {
     return found == LS_CONFIG_SOUND || found == LS_CONFIG_OF_COPY;
 }
 
-/* Reads the options of the run, without those that belong to one invocation or, for a fork, to the model. */
+/* Reads the options of the run into *out, without those that belong to one invocation or, for a fork, to the model. No
+ * config.json: changes nothing. */
 static ls_status take_over(const char *run, bool fork, ls_options *out) {
     static const ls_option_id own[] = {LS_OPT_out,       LS_OPT_resume,    LS_OPT_resume_auto, LS_OPT_fork,
                                        LS_OPT_transport, LS_OPT_slow_link, LS_OPT_json};
@@ -189,6 +197,7 @@ ls_status ls_run_options_check(const ls_options *o) {
     return LS_OK;
 }
 
+/* Returns whether the run directory has a checkpoint, complete or not; false if it cannot be read. */
 static bool has_checkpoint(const char *run) {
     ls_store *store = NULL;
     ls_store_entry *entries = NULL;

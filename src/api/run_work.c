@@ -1,4 +1,6 @@
-/* run_work.c: the part of a run that each worker executes. The first one owns the folder, and reports. */
+/* run_work.c: the part of a training run that each worker executes: set-up, beginning or recovery, the caller's
+ * function, clean-up; and the calls of lockstep.h that the caller makes in each worker. Rank 0 owns the folder, and
+ * reports. `first` means rank 0. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,7 +26,8 @@
 
 /* ---- set-up ------------------------------------------------------------------------------------------------------ */
 
-/* Opens the data in every worker, the first one before the others, because it tokenizes texts not yet in the cache. */
+/* Opens the data unless it was inherited: rank 0 before the others, because it tokenizes texts that are not yet in the
+ * cache. Collective. */
 static ls_status open_data(ls_run *r, ls_world *world) {
     if (r->data.corpus || r->data.images) return LS_OK;
     if (ls_world_rank(world) == 0) LS_TRY(ls_run_open_data(r));
@@ -32,7 +35,8 @@ static ls_status open_data(ls_run *r, ls_world *world) {
     return r->data.corpus || r->data.images ? LS_OK : ls_run_open_data(r);
 }
 
-/* Makes the layout again with shares by measured speed, for --shares auto; before, they are equal. */
+/* Measures the replicas and makes the layout again with shares (gradient groups per replica) by speed, for --shares
+ * auto; until then shares are equal. Does nothing otherwise. Collective. */
 static ls_status share_by_speed(ls_run *r, ls_world *world) {
     bool is_auto = r->request.shares && strcmp(r->request.shares, "auto") == 0;
     if (!is_auto || r->layout.dp == 1 || r->has_shares) return LS_OK;
@@ -41,8 +45,8 @@ static ls_status share_by_speed(ls_run *r, ls_world *world) {
     return ls_run_make_layout(r);
 }
 
-/* Frees memory of the previous attempt's workers before the free memory is read; in all workers in parallel, because
- * freeing pages takes the kernel time. */
+/* Frees shared memory of the previous attempt's workers that is not needed to recover, before the free memory is read.
+ * All workers do it in parallel, because freeing pages takes the kernel time. Collective. */
 static ls_status trim_previous_memory(ls_world *world) {
     const ls_attempt *attempt = ls_world_attempt(world);
     if (!attempt || !attempt->before.base) return LS_OK;
@@ -65,7 +69,7 @@ static ls_status create_trainer(ls_run *r, ls_world *world) {
 
 /* ---- where the run begins ---------------------------------------------------------------------------------------- */
 
-/* Loads the initial state of the run: resumed, forked, from weights or from the seed. */
+/* Loads the initial state of the run into the trainer: resumed, forked, from weights, or from the seed. Collective. */
 static ls_status begin_run(ls_run *r) {
     if (r->options.resume) {
         bool anew;
@@ -76,6 +80,7 @@ static ls_status begin_run(ls_run *r) {
     return ls_run_start_seed(r->trainer);
 }
 
+/* Opens the store of checkpoints for writing and sets which of them are kept. Rank 0. */
 static ls_status open_store(ls_run *r) {
     LS_TRY(ls_store_open(r->out, LS_STORE_WRITE, &r->store));
     ls_store_set_keep(r->store, (int)r->settings.options.keep);
@@ -83,8 +88,8 @@ static ls_status open_store(ls_run *r) {
     return LS_OK;
 }
 
-/* Writes identity and layout into the folder. Creates checkpoints/ of a new run after its identity, so that a run
- * killed in between does not look like one. */
+/* Writes identity, options and layout into the folder. Creates checkpoints/ of a new run after its identity, so that a
+ * run killed in between does not look like one. Rank 0. */
 static ls_status write_beginning(ls_run *r) {
     const ls_options *o = &r->options;
     ls_run_parent parent = {.path = o->fork, .step = r->trainer->step, .identity = r->parent_identity};
@@ -93,8 +98,9 @@ static ls_status write_beginning(ls_run *r) {
     return o->resume ? LS_OK : open_store(r);
 }
 
-/* Carries files that came with the model, and that no tokenizer knows of, from checkpoint to checkpoint, so that export
- * writes them again. With another tokenizer those of the model's own tokenizer are left behind. */
+/* Has the store add files of `folder` that came with the model, and that the tokenizer code does not handle, to every
+ * checkpoint, so that export writes them again. With --tokenizer only the generation config is carried, not the files
+ * of the model's own tokenizer. */
 static ls_status carry_from(ls_run *r, const char *folder) {
     static const char *const names[] = {LS_GENERATION_CONFIG, "chat_template.jinja", "added_tokens.json",
                                         "tokenizer.model"};
@@ -103,14 +109,15 @@ static ls_status carry_from(ls_run *r, const char *folder) {
     return LS_OK;
 }
 
-/* Carries files from the checkpoint that is resumed, else from the source of the weights. */
+/* Carries such files from the checkpoint that is resumed, else from the source of the weights, else none. Rank 0. */
 static ls_status carry_files(ls_run *r) {
     ls_path own = ls_store_folder(r->store, r->trainer->step);
     if (r->options.resume && ls_file_exists(own.text)) return carry_from(r, own.text);
     return r->start.weights ? carry_from(r, ls_weights_path(r->start.weights)) : LS_OK;
 }
 
-/* Restarts from the newest checkpoint, or the beginning, because the previous workers left an incomplete state. */
+/* Restarts from the newest sound checkpoint, or from the beginning, because the state that the previous workers left is
+ * incomplete; logs the last failure's message as the reason. */
 static ls_status recover_saved(ls_run *r) {
     bool first = r->trainer->rank == 0, anew;
     if (first) ls_log_warn("%s; the run goes back to its newest whole checkpoint", ls_status_message());
@@ -121,7 +128,8 @@ static ls_status recover_saved(ls_run *r) {
     return LS_OK;
 }
 
-/* Sets checkpoints of unverified steps aside, and restarts from the newest that is left. */
+/* Sets checkpoints after the last verified step aside, and restarts from the newest that is left, because the previous
+ * workers found wrong numbers. */
 static ls_status recover_sound(ls_run *r, const ls_wrong *blame) {
     LS_TRY(ls_agree(r->trainer->world, r->store ? ls_store_rewind(r->store, blame->sound_step) : LS_OK));
     (void)ls_fail(LS_ERR_INPUT, "what the workers have may be wrong from step %lld on",
@@ -129,20 +137,23 @@ static ls_status recover_sound(ls_run *r, const ls_wrong *blame) {
     return recover_saved(r);
 }
 
-/* Records the event for which the previous workers ended; the line that they wrote is cut off with their last step. */
+/* Records the event for which the previous workers ended, at the step from which the run continues; their own line was
+ * cut off with their last step. Rank 0. */
 static ls_status record_blame(const ls_run *r, ls_wrong blame) {
     blame.event.found_step = blame.event.step;
     blame.event.step = r->trainer->step;
     return ls_event_record(&blame.event, r->metrics);
 }
 
+/* Opens metrics.jsonl and cuts off lines after `step`. Rank 0. */
 static ls_status open_metrics(ls_run *r, int64_t step) {
     LS_TRY(ls_run_dir_open_metrics(r->dir, step, &r->metrics));
     ls_metrics_set_keep(r->metrics, r->options.keep_metrics);
     return LS_OK;
 }
 
-/* Continues from the state of the previous workers, or a checkpoint. The files end with the last reported step. */
+/* Continues a run whose worker was lost: from the state that the previous workers left in memory if that is complete
+ * and not blamed, else from a checkpoint. Files are cut to the last reported step. Collective. */
 static ls_status recover_run(ls_run *r, ls_world *world) {
     bool first = r->trainer->rank == 0;
     if (first) LS_TRY(open_store(r));
@@ -162,7 +173,8 @@ static ls_status recover_run(ls_run *r, ls_world *world) {
     return blame.is_found ? record_blame(r, blame) : LS_OK;
 }
 
-/* Begins the run in its folder. A fork saves its initial state, which cannot be reproduced from the options. */
+/* Begins the run in its folder: opens, loads the initial state, writes the beginning. A fork saves its initial state at
+ * once, which cannot be reproduced from the options. Collective. */
 static ls_status open_run(ls_run *r, ls_world *world) {
     bool first = r->trainer->rank == 0;
     if (first && !r->dir) LS_TRY(ls_run_open_folder(r));
@@ -179,10 +191,12 @@ static ls_status open_run(ls_run *r, ls_world *world) {
 
 /* ---- joining and leaving ----------------------------------------------------------------------------------------- */
 
-/* Returns whether the run ended by plan or on request; then its timeline is written. */
+/* Returns whether the run ended by plan or because a signal asked for it; then its trace is written, and the worker has
+ * not failed. */
 static bool is_orderly(ls_status status) { return status == LS_OK || ls_status_is_stop(status); }
 
-/* Adds up the peak FLOP/s of all workers' devices, with the matrix unit in use, measured at the same time. */
+/* Sets *flops_s to the peak FLOP/s of all workers' devices together, with the matrix unit in use; all measure at the
+ * same time. Collective. */
 static ls_status sum_peaks(ls_run *r, double *flops_s) {
     int64_t peak = (int64_t)r->device->ops->peak_flops_s(r->device, r->trainer->settings.policy.unit);
     LS_TRY(ls_partition_sum(r->trainer->partition, &peak, 1));
@@ -190,15 +204,15 @@ static ls_status sum_peaks(ls_run *r, double *flops_s) {
     return LS_OK;
 }
 
-/* Extracts "NVIDIA H200" from "GPU 0, NVIDIA H200,". */
+/* Extracts "NVIDIA H200" from the description "GPU 0, NVIDIA H200,"; "" if there is none. */
 static void find_gpu_name(const ls_device *device, char *out, size_t room) {
     const char *name = device->about ? strstr(device->about, ", ") : NULL;
     name = name ? name + 2 : "";
     (void)snprintf(out, room, "%.*s", (int)strcspn(name, ","), name);
 }
 
-/* Writes the device file for doctor, in the first worker. A run that continues on a CPU replaces it; one that never had
- * a GPU has none. */
+/* Writes device.json for `lockstep doctor`, in rank 0: kind, name and number of GPUs, and their peak. A run that
+ * continues on a CPU replaces the file; one that never had a GPU has none. */
 static ls_status write_device(const ls_run *r) {
     const ls_trainer *t = r->trainer;
     const ls_policy *policy = &t->settings.policy;
@@ -221,7 +235,8 @@ static ls_status write_device(const ls_run *r) {
                           ls_unit_name(policy->unit), "peak_flops_per_second", r->loop.peak_flops_s));
 }
 
-/* Chooses the hint about the matrix unit. A resumed run keeps its unit, whatever the machine has. */
+/* Fills r->hint and r->agree_hint, which the banner shows, with what another matrix unit would give. A resumed run
+ * keeps its unit, whatever the machine has, so it gets no hint for CPUs. Collective. */
 static ls_status find_hint(ls_run *r) {
     int64_t having[LS_UNITS];
     const ls_options *o = &r->options;
@@ -235,7 +250,8 @@ static ls_status find_hint(ls_run *r) {
     return LS_OK;
 }
 
-/* Fills in the loop and begins it; measures or takes over the peak. Collective. */
+/* Fills in r->loop and begins it; measures the peak of the devices, or takes over the previous workers' figure.
+ * Collective. */
 static ls_status begin_loop(ls_run *r) {
     const ls_options *o = &r->options;
     ls_hash128 hash;
@@ -267,7 +283,8 @@ static ls_status begin_loop(ls_run *r) {
     return ls_loop_begin(&r->loop);
 }
 
-/* Records, once, the blamed worker when a launched worker ends with a failure. */
+/* Records in the folder why a launched worker ends with a failure, and which worker is to blame. Once; nothing for
+ * forked workers, which a parent watches. */
 static void write_end(ls_run *r, ls_status status) {
     bool has_begun = r->options.resume || (r->trainer && r->trainer->step > 0);
     const ls_trainer *t = r->trainer;
@@ -282,7 +299,8 @@ typedef struct job {
     void *arg;
 } job;
 
-/* Finds the path of the trace, which the first worker writes; NULL in *path: no trace. */
+/* Sets *path to the file of --trace ("run": trace.json in the folder, formatted into `room`), which rank 0 writes;
+ * NULL: no trace. */
 static ls_status find_trace(const ls_run *r, char room[PATH_MAX], const char **path) {
     *path = r->options.trace;
     if (!*path || strcmp(*path, "run") != 0) return LS_OK;
@@ -292,7 +310,8 @@ static ls_status find_trace(const ls_run *r, char room[PATH_MAX], const char **p
     return LS_OK;
 }
 
-/* Sets up the worker, calls the caller's function, and ends metrics, status page and trace. */
+/* Sets up the worker, calls the caller's function with the run, and ends metrics, status page and trace. Returns the
+ * function's status, or the first failure before it. */
 static ls_status prepare_and_call(const job *j) {
     ls_run *r = j->run;
     ls_world *world = r->world;
@@ -337,15 +356,15 @@ static ls_status prepare_and_call(const job *j) {
     return status == LS_OK ? LS_OK : ls_fail(status, "%s", message);
 }
 
-/* Reads the device of this worker, because another one is lost, and waits to be killed. If the reading fails, less
- * state can be recovered, but no worker is blamed for it. */
+/* Copies the state of this worker's device to shared memory, because another worker is lost, and waits to be killed by
+ * the supervisor. Does not return. If the copy fails, less state can be recovered, but no worker is blamed for it. */
 static _Noreturn void rescue_and_wait(ls_run *r, ls_world *world) {
     if (r->trainer) (void)ls_left_rescue(&r->trainer->recover, world);
     ls_world_rescued(world);
     for (;;) (void)pause(); /* the supervisor ends it: files and folders are the next worker's now */
 }
 
-/* Runs a worker from set-up to clean-up; what the caller forks. */
+/* Runs a worker from set-up to clean-up; `arg` is a job. Called in each process that ls_run_workers() starts. */
 static ls_status run_worker(ls_world *world, void *arg) {
     const job *j = arg;
     ls_run *r = j->run;
@@ -396,7 +415,8 @@ ls_status ls_run_check_works(const ls_run *r) {
     return r->trainer ? LS_OK : ls_fail(LS_ERR_INPUT, "a run trains in the function that ls_run_workers() calls");
 }
 
-/* Refuses a resize in a run whose caller makes the steps: only in ls_run_train() do workers leave. */
+/* Refuses `lockstep resize` in a run whose caller makes the steps, with one warning: only in ls_run_train() can workers
+ * leave. */
 static void refuse_resize(ls_run *r) {
     ls_status_page_set_resizes(LS_RESIZES_OWN_STEPS);
     if (!ls_world_should_leave(r->world) || r->refused_resize) return;

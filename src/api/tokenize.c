@@ -1,4 +1,4 @@
-/* tokenize.c: tokenizes text and JSONL files into token files in llm.c's format. */
+/* tokenize.c: ls_tokenize(): tokenizes text and JSONL files into token files in llm.c's format. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,15 +25,17 @@ typedef struct tokenize {
     ls_tokenized *out;
     double val_fraction; /* 0: no split */
     ls_tokenizer *tokenizer;
-    ls_frame frame;
+    ls_frame frame; /* tokens before and after each document */
     ls_paths paths;
-    ls_token_writer *train, *val;
+    ls_token_writer *train, *val; /* val NULL: no split */
     ls_text_counts counts;
     double start_s;
 } tokenize;
 
 /* ---- set-up ------------------------------------------------------------------------------------------------------ */
 
+/* Fails with LS_ERR_INPUT if a required option is missing or another does not apply; sets t->val_fraction, 0 unless it
+ * was given. */
 static ls_status check_options(tokenize *t) {
     const ls_options *opts = t->opts;
     if (!opts->tokenizer)
@@ -49,7 +51,8 @@ static ls_status check_options(tokenize *t) {
     return LS_OK;
 }
 
-/* Chooses the prefixes of the output files: in a folder "train" and "val", else --out itself. */
+/* Chooses the prefixes of the output files and creates their folder: "train" and "val" inside --out if that is a
+ * folder, else --out itself (with _train and _val if there is a split). */
 static ls_status set_prefixes(tokenize *t) {
     const char *out = t->opts->out, *slash = ls_ends_with(out, "/") ? "" : "/";
     enum { ROOM = sizeof t->out->out - 32 }; /* what a shard's name adds */
@@ -71,7 +74,7 @@ static ls_status set_prefixes(tokenize *t) {
     return a < ROOM && b < ROOM ? LS_OK : ls_options_fail(t->opts, LS_OPT_out, "the path is too long");
 }
 
-/* Opens the writer of one output; LS_ERR_INPUT if its first shard exists. */
+/* Creates the writer of one output; LS_ERR_INPUT if its first shard exists already. */
 static ls_status open_writer(const tokenize *t, const char *prefix, ls_token_writer **out) {
     ls_path path = ls_token_shard_path(prefix, 1);
     ls_token_origin origin = {.vocab = ls_tokenizer_vocab(t->tokenizer), .tokenizer = ls_tokenizer_hash(t->tokenizer)};
@@ -100,6 +103,7 @@ static ls_status prepare_tokenize(tokenize *t) {
 
 /* ---- work -------------------------------------------------------------------------------------------------------- */
 
+/* Updates the figures of *t->out from the writers: tokens, shards, bytes and seconds so far. */
 static void count_output(tokenize *t) {
     ls_tokenized *out = t->out;
     out->val_tokens = t->val ? ls_token_writer_count(t->val) : 0;
@@ -111,6 +115,7 @@ static void count_output(tokenize *t) {
     out->seconds = ls_clock_seconds() - t->start_s;
 }
 
+/* Reports `done` of `total` bytes of the present file to the caller; callback of ls_text_tokenize(). */
 static void tell_progress(void *ctx, uint64_t done, uint64_t total) {
     tokenize *t = ctx;
     if (!t->progress) return;
@@ -120,12 +125,15 @@ static void tell_progress(void *ctx, uint64_t done, uint64_t total) {
     t->progress(t->ctx, t->out);
 }
 
+/* A file to tokenize; the argument of tokenize_guarded(). */
 typedef struct file_job {
     tokenize *t;
     const char *path;
     ls_map text;
 } file_job;
 
+/* Tokenizes a mapped file into the writers; runs inside ls_map_guard(), which turns the SIGBUS of a file that shrinks
+ * into a failure. */
 static ls_status tokenize_guarded(void *ctx) {
     file_job *job = ctx;
     tokenize *t = job->t;
@@ -140,6 +148,7 @@ static ls_status tokenize_guarded(void *ctx) {
     return ls_map_check(&job->text);
 }
 
+/* Maps one file, tokenizes it and reports its end; warns if it has bytes that are not UTF-8. */
 static ls_status tokenize_file(tokenize *t, const char *path) {
     file_job job = {.t = t, .path = path};
     uint64_t invalid = t->counts.invalid_bytes;
@@ -155,6 +164,7 @@ static ls_status tokenize_file(tokenize *t, const char *path) {
     return status;
 }
 
+/* Does all the work; on success the output files have their names, on failure none does. */
 static ls_status tokenize_texts(tokenize *t) {
     LS_TRY(prepare_tokenize(t));
     t->out->vocab = ls_tokenizer_vocab(t->tokenizer);

@@ -1,4 +1,5 @@
-/* verify.c: reads the options of verify, and compares layouts with one worker, bit for bit, for programs. */
+/* verify.c: ls_verify(): reads the options of verify, and compares layouts with one worker, bit for bit (lab/verify),
+ * for programs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,10 +9,10 @@
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 
-/* A file may have been written for training: what is not asked for by a flag or the environment says nothing about
- * verify itself. */
+/* A config file may have been written for training, so options that come from a file say nothing about verify itself;
+ * only flags and the environment do (ls_options_is_asked_for). */
 
-/* Reads --part, such as 2/12. */
+/* Reads --part, such as 2/12: which part of the layouts to check, of how many; 1 of 1 without it. */
 static ls_status read_part(const ls_options *o, ls_verify_request *r) {
     const char *text = o->part, *slash = text ? strchr(text, '/') : NULL;
     int64_t part = 0, parts = 0;
@@ -31,8 +32,8 @@ static ls_status read_part(const ls_options *o, ls_verify_request *r) {
     return LS_OK;
 }
 
-/* Chooses the layouts: --quick and --all, else those of the layout options, else the usual ones. A config file may have
- * been written for training, so only flags and environment contradict --quick and --all. */
+/* Chooses the layouts: --quick and --all, else the one that layout options describe (r->matrix false), else the usual
+ * ones. Layout options of flags or environment contradict --quick and --all. */
 static ls_status read_tier(const ls_options *o, ls_verify_request *r) {
     bool tier_said = o->quick || o->all;
     if (o->quick && o->all) return ls_options_fail(o, LS_OPT_all, "--quick and --all exclude each other: omit one");
@@ -67,12 +68,14 @@ ls_status ls_verify_read_fault(ls_verify_fault *fault, const ls_verify_fault **o
 
 /* ---- for programs ------------------------------------------------------------------------------------------------ */
 
+/* The caller, and how many layouts it was told of. */
 typedef struct listener {
     const ls_run_setup *setup;
     uint64_t done;
 } listener;
 
-/* Reports a finished row to the caller as an event. */
+/* Reports a finished layout to the caller as an event LS_RUN_VERIFIED; callback of ls_verify_run(). `row`, its JSON, is
+ * not used. */
 static ls_status on_row(void *ctx, const ls_verify_result *r, json_t *row) {
     static const char *const verdicts[] = {
         [LS_VERDICT_EQUAL] = "the same bits", [LS_VERDICT_DIFFERS] = "other bits", [LS_VERDICT_FAILED] = "failed"};
@@ -84,7 +87,7 @@ static ls_status on_row(void *ctx, const ls_verify_result *r, json_t *row) {
     return l->setup->event ? l->setup->event(l->setup->event_ctx, &event) : LS_OK;
 }
 
-/* Runs the request; LS_ERR_FAILED if a layout differs. */
+/* Runs the request and reports each layout; LS_ERR_FAILED, with the first difference as the message, if one differs. */
 static ls_status verify_and_report(ls_verify_request *request, const ls_run_setup *setup) {
     listener l = {.setup = setup};
     ls_verify_outcome outcome;
@@ -94,7 +97,7 @@ static ls_status verify_and_report(ls_verify_request *request, const ls_run_setu
     return outcome.status == LS_OK ? LS_OK : ls_fail(outcome.status, "%s", outcome.message);
 }
 
-/* Verifies the layout of a run. */
+/* Compares the layout of an opened run with one worker, for `steps` steps on its data. */
 static ls_status verify_run(const ls_run *r, int64_t steps) {
     ls_options untraced = r->options; /* borrows all texts */
     ls_lab_model one = {.start = r->start,

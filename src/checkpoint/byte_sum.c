@@ -1,4 +1,5 @@
-/* byte_sum.c: sums words, one block of 256 at a time. */
+/* byte_sum.c: computes the checksum of byte_sum.h: sums the file's words times their factors, one block of 256 words at
+ * a time. */
 #include "checkpoint/byte_sum.h"
 
 #include <pthread.h>
@@ -10,7 +11,8 @@ enum { BLOCK_WORDS = 256, WORD_BYTES = 4 };
 
 /* ---- factors ----------------------------------------------------------------------------------------------------- */
 
-/* Returns SplitMix64 of (set, number), made odd: the factor of a place in a block or, above those, of a block. */
+/* Returns SplitMix64 of (set, number), made odd: for numbers below BLOCK_WORDS the factor a of a word's place in its
+ * block (its low 32 bits count), from BLOCK_WORDS on the factor b of a block. */
 static uint64_t factor(int set, uint64_t number) {
     uint64_t z = (number + 1) * 0x9e3779b97f4a7c15u + (uint64_t)set * 0xd1b54a32d192ed03u;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -22,7 +24,7 @@ static uint64_t factor(int set, uint64_t number) {
 static uint32_t places[LS_BYTE_SUMS][BLOCK_WORDS];
 static pthread_once_t places_are_filled = PTHREAD_ONCE_INIT;
 
-/* Fills the factors of the places in a block, once. */
+/* Fills `places`, the factors of the 256 places in a block; called once per process, by pthread_once(). */
 static void fill_places(void) {
     for (int s = 0; s < LS_BYTE_SUMS; s++)
         for (uint64_t i = 0; i < BLOCK_WORDS; i++) places[s][i] = (uint32_t)factor(s, i);
@@ -55,7 +57,8 @@ static void add_words(ls_byte_sum *sum, uint64_t index, const unsigned char *dat
     }
 }
 
-/* Adds a part of a word: bytes place … place + count − 1 of word `index`. */
+/* Adds `count` bytes of word `index` from its byte `place` on; its other bytes count as zeros, so the parts of a word
+ * may be added separately. */
 static void add_part(ls_byte_sum *sum, uint64_t index, size_t place, const unsigned char *data, size_t count) {
     unsigned char word[WORD_BYTES] = {0};
     memcpy(word + place, data, count);

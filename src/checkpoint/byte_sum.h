@@ -31,12 +31,15 @@ typedef struct ls_byte_sum {
     uint64_t bytes;
 } ls_byte_sum;
 
-/* Adds bytes offset … offset + bytes − 1 of the file; each byte once, in any order. One thread for each sum. */
+/* Adds bytes offset … offset + bytes − 1 of the file to *sum and to its count of bytes. Each byte of the file once, in
+ * any order; offsets need no alignment. Only one thread at a time may add to the same sum. */
 void ls_byte_sum_add(ls_byte_sum *sum, uint64_t offset, const void *data, size_t bytes);
-/* Returns the sum in the form of a hash. */
+/* Returns both sums as the 128-bit value that complete.json records; the count of bytes is not part of it, so the
+ * caller compares that separately. */
 ls_hash128 ls_byte_sum_value(const ls_byte_sum *sum);
 
-/* Adds the sum of other bytes of the same file. */
+/* Adds to *sum the sum, and the byte count, of other bytes of the same file, such as those that another worker
+ * wrote. */
 void ls_byte_sum_join(ls_byte_sum *sum, const ls_byte_sum *other);
 
 #endif

@@ -1,4 +1,4 @@
-/* checkpoint.c: opens and verifies one checkpoint folder. */
+/* checkpoint.c: opens one checkpoint folder, compares its files with their recorded checksums, and reads them. */
 #include "checkpoint/checkpoint.h"
 
 #include <errno.h>
@@ -23,6 +23,8 @@ struct ls_checkpoint {
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
+/* Reads complete.json of checkpoint->folder; LS_ERR_INPUT with its own message if there is no folder, no marker, or a
+ * bad one. */
 static ls_status read_marker(ls_checkpoint *checkpoint) {
     struct stat about;
     ls_path path = ls_path_in(checkpoint->folder, LS_CHECKPOINT_MARKER);
@@ -36,6 +38,8 @@ static ls_status read_marker(ls_checkpoint *checkpoint) {
     return ls_marker_read(path.text, &checkpoint->marker);
 }
 
+/* Fails with LS_ERR_INPUT if the listed file is missing, is not a regular file, or has another size than the marker
+ * says. */
 static ls_status check_size(const ls_checkpoint *checkpoint, const ls_marker_file *file) {
     struct stat about;
     ls_path path = ls_path_in(checkpoint->folder, file->name);
@@ -72,22 +76,23 @@ void ls_checkpoint_close(ls_checkpoint *checkpoint) {
 
 /* ---- verifying --------------------------------------------------------------------------------------------------- */
 
-/* The state of a verification, which reads each file once for all of its checksums. */
+/* The state of ls_checkpoint_verify(), which reads each file once for all of its checksums. */
 typedef struct verification {
     ls_checkpoint_progress progress;
     void *ctx;
     uint64_t done_bytes, total_bytes; /* of all files */
     const ls_marker_file *file;
-    uint64_t done_in_file;
-    ls_hash_stream *stream;
-    ls_byte_sum sum; /* of the whole file */
+    uint64_t done_in_file;  /* bytes of `file` that were read so far */
+    ls_hash_stream *stream; /* XXH3 of `file`, if the marker has one */
+    ls_byte_sum sum;        /* of the whole file */
     /* if the marker lists tensors: */
     uint64_t *ends;    /* offsets of the ends of the header and of each tensor */
     ls_byte_sum *sums; /* of the header and of each tensor */
-    int at;
+    int at;            /* the one that is being read: 0 the header, i + 1 tensor i */
 } verification;
 
-/* Adds each part of the piece to the sum of the tensor that it belongs to. */
+/* Splits `bytes` bytes from file offset `offset` on at the ends of header and tensors, and adds each part to the sum of
+ * its tensor; v->at moves on. */
 static void add_to_tensors(verification *v, const char *data, uint64_t offset, size_t bytes) {
     while (bytes > 0 && v->at <= v->file->tensor_count) {
         uint64_t room = v->ends[v->at] - offset;
@@ -100,7 +105,8 @@ static void add_to_tensors(verification *v, const char *data, uint64_t offset, s
     }
 }
 
-/* Adds a piece of the file, in order, to its checksums and reports progress. */
+/* Adds the next piece of the file to its checksums and reports progress; the callback of ls_file_scan(), which passes
+ * pieces in order. */
 static void add_piece(void *ctx, const void *data, size_t bytes) {
     verification *v = ctx;
     if (v->file->has_hash) ls_hash_stream_add(v->stream, data, bytes);
@@ -123,8 +129,8 @@ static ls_status compare_checksum(const char *path, const char *what, ls_hash128
                    was_text);
 }
 
-/* Compares the tensors' sums, and adds them up in v->sum. The error names the first that differs and counts the
- * others. */
+/* Compares each tensor's sum with the marker's, and leaves the sum of the whole file in v->sum. LS_ERR_INPUT names the
+ * first tensor that differs and counts the others; the header is compared later, by the sum of the file. */
 static ls_status compare_tensors(verification *v, const char *path) {
     int first = -1, count = 0;
     char what[256], more[48] = "";
@@ -140,7 +146,8 @@ static ls_status compare_tensors(verification *v, const char *path) {
     return compare_checksum(path, what, ls_byte_sum_value(&v->sums[first + 1]), v->file->tensors[first].sum);
 }
 
-/* Reads the places of the tensors from the file's header, and checks that it names the tensors that were saved. */
+/* Allocates v->ends and v->sums, which verify_file() frees, and fills the ends from the file's header. LS_ERR_INPUT if
+ * the header has other tensors, or another order, than the marker lists. */
 static ls_status find_tensors(verification *v, const char *path) {
     ls_safetensors *file;
     const ls_marker_file *listed = v->file;
@@ -167,7 +174,7 @@ static ls_status find_tensors(verification *v, const char *path) {
     return status;
 }
 
-/* Compares all checksums of the file that was read with the marker. */
+/* Compares all checksums of the file, which was read completely, with the marker's. */
 static ls_status compare_file(verification *v, const char *path) {
     const ls_marker_file *file = v->file;
     if (file->has_hash) LS_TRY(compare_checksum(path, "", ls_hash_stream_value(v->stream), file->hash));
@@ -225,6 +232,7 @@ bool ls_checkpoint_has(const ls_checkpoint *checkpoint, const char *name) {
     return ls_marker_find(&checkpoint->marker, name);
 }
 
+/* Fails with LS_ERR_INPUT unless the marker lists a file of this name. */
 static ls_status need_file(const ls_checkpoint *checkpoint, const char *name) {
     if (ls_checkpoint_has(checkpoint, name)) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "checkpoint %s has no %s", checkpoint->folder, name);

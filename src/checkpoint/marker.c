@@ -19,6 +19,7 @@ enum { FORMAT = 1, MARKER_BYTES_MAX = 64 << 20 };
 /* The last member: the hash of every byte before the comma in front of it. */
 #define SELF_MEMBER "marker_xxh3_128"
 
+/* Fails with LS_ERR_RESOURCE: out of memory. */
 static ls_status fail_marker_memory(void) {
     return ls_fail(LS_ERR_RESOURCE, "out of memory to list the files of a checkpoint");
 }
@@ -69,6 +70,7 @@ void ls_marker_fini(ls_marker *marker) {
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
+/* Sets entry[member] to the checksum as 32 hexadecimal digits. Returns false if memory is short. */
 static bool add_checksum(json_t *entry, const char *member, ls_hash128 value) {
     char text[LS_HASH_TEXT_BYTES];
     ls_hash_text(value, text);
@@ -84,7 +86,7 @@ static bool add_tensor_sums(json_t *entry, const ls_marker_file *file) {
     return is_made;
 }
 
-/* Makes the JSON of the marker, without its own hash; NULL if memory is short. */
+/* Returns the JSON of the marker, without its own hash: a new reference; NULL if memory is short. */
 static json_t *make_root(const ls_marker *marker) {
     json_t *files = json_array();
     bool is_made = files;
@@ -119,6 +121,7 @@ ls_status ls_marker_write(const ls_marker *marker, const char *path) {
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
+/* Parses 32 lower-case hexadecimal digits; false for any other text, which leaves *out unchanged. */
 static bool parse_hash(const char *text, ls_hash128 *out) {
     uint64_t half[2] = {0, 0};
     if (strlen(text) != LS_HASH_TEXT_BYTES - 1) return false;
@@ -131,6 +134,7 @@ static bool parse_hash(const char *text, ls_hash128 *out) {
     return true;
 }
 
+/* Reads the checksum in entry[member]; LS_ERR_INPUT if it is missing or malformed. */
 static ls_status read_checksum(const json_t *entry, const char *member, ls_hash128 *out) {
     const char *text;
     LS_TRY(ls_json_get_text(entry, member, &text));
@@ -138,7 +142,8 @@ static ls_status read_checksum(const json_t *entry, const char *member, ls_hash1
     return ls_fail(LS_ERR_INPUT, "'%.40s' is not a checksum of 32 hexadecimal digits", text);
 }
 
-/* Reads the sums of a file's tensors, if they are listed. */
+/* Appends the tensors of a marker's entry and their sums to *file; an entry without them, of an older version, leaves
+ * it unchanged. */
 static ls_status read_tensors(json_t *entry, ls_marker_file *file) {
     json_t *tensors, *value;
     const char *name;
@@ -153,7 +158,8 @@ static ls_status read_tensors(json_t *entry, ls_marker_file *file) {
     return LS_OK;
 }
 
-/* Reads one file. It has a hash if it has no sum: files of older versions, and files that hold no tensors. */
+/* Reads one file's entry and adds it to the marker. A file has an XXH3 hash if it has no sum: those of older versions,
+ * and those that hold no tensors. */
 static ls_status read_file_entry(json_t *entry, ls_marker *marker) {
     const char *name;
     int64_t bytes = 0;
@@ -177,7 +183,8 @@ out:
     return status;
 }
 
-/* Checks the marker's own hash. Markers of older versions have three members, no hash, and list no tensors. */
+/* Compares the marker's text with its own hash, its last member. Markers of older versions (three members, no tensors)
+ * have none and pass. */
 static ls_status check_self(const char *text, const json_t *root, const ls_marker *marker) {
     ls_hash128 hash;
     const char *end = NULL;
@@ -190,6 +197,7 @@ static ls_status check_self(const char *text, const json_t *root, const ls_marke
     return ls_fail(LS_ERR_INPUT, "it is damaged: its content has another checksum than the one recorded in it");
 }
 
+/* Checks the format number, and reads step and files of the parsed marker. */
 static ls_status read_root(const json_t *root, ls_marker *marker) {
     int64_t format = 0;
     json_t *files = NULL;

@@ -1,4 +1,4 @@
-/* partition_tensors.c: writes and reads a partition's part of a safetensors file. */
+/* partition_tensors.c: copies the tensors of a partition to and from a safetensors file, piece by piece. */
 #include "checkpoint/partition_tensors.h"
 
 #include <stdio.h>
@@ -6,6 +6,7 @@
 
 enum { PIECE_ELEMS = 1 << 20 };
 
+/* Fails with LS_ERR_RESOURCE: out of memory. */
 static ls_status fail_tensor_list(int count) {
     return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of %d tensors", count);
 }
@@ -20,6 +21,7 @@ ls_partition_tensor ls_partition_tensors_which(const ls_partition_tensors *t, in
     return (ls_partition_tensor)((int)t->first + i % t->per_param);
 }
 
+/* Fills in name, shape and declaration of tensor i; vectors have one dimension, tables and matrices two. */
 static void declare_tensor(ls_partition_tensors *t, int i) {
     static const char *const suffix[] = {
         [LS_TENSOR_WEIGHT] = "", [LS_TENSOR_MOMENT0] = ".m", [LS_TENSOR_MOMENT1] = ".v", [LS_TENSOR_GRAD] = ".grad"};
@@ -56,28 +58,31 @@ void ls_partition_tensors_close(ls_partition_tensors *t) {
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
-/* State of one pass over the tensors. */
+/* State of one pass over the tensors, which reads or writes: `file` is NULL while writing, `writer` while reading. */
 typedef struct work {
     const ls_partition_tensors *t;
     ls_partition *partition;
-    ls_safetensors_writer *writer; /* one of these two */
+    ls_safetensors_writer *writer; /* one of these two is set */
     const ls_safetensors *file;
     ls_partition_pieces pieces;
-    float *host; /* PIECE_ELEMS */
+    float *host; /* buffer of PIECE_ELEMS elements */
 } work;
 
+/* Copies elements first … first + count − 1 of tensor i from the partition to w->host and writes them to the file. */
 static ls_status write_piece(const work *w, int i, size_t first, size_t count) {
     LS_TRY(ls_partition_read(w->partition, ls_partition_tensors_param(w->t, i), ls_partition_tensors_which(w->t, i),
                              first, count, w->host));
     return ls_safetensors_write_at(w->writer, i, first, w->host, count * sizeof(float));
 }
 
+/* Reads elements first … first + count − 1 of tensor i from the file into w->host and copies them to the partition. */
 static ls_status read_piece(const work *w, int i, const ls_safetensor *tensor, size_t first, size_t count) {
     LS_TRY(ls_safetensor_read(tensor, first * sizeof(float), w->host, count * sizeof(float)));
     return ls_partition_write(w->partition, ls_partition_tensors_param(w->t, i), ls_partition_tensors_which(w->t, i),
                               first, count, w->host);
 }
 
+/* Finds tensor i in the file; LS_ERR_INPUT unless it is there, with the declared shape and in fp32. */
 static ls_status find_tensor(const work *w, int i, const ls_safetensor **tensor) {
     const ls_partition_tensors *t = w->t;
     LS_TRY(ls_safetensors_need(w->file, t->names[i], t->decls[i].dims, t->shapes[i], tensor));
@@ -87,7 +92,7 @@ static ls_status find_tensor(const work *w, int i, const ls_safetensor **tensor)
                    ls_safetensors_path(w->file), t->names[i]);
 }
 
-/* Reads (if there is a file) or writes all pieces of tensor i that this partition has. */
+/* Reads (if w->file is set), else writes, all elements of tensor i that belong to this partition, piece by piece. */
 static ls_status move_tensor(work *w, int i) {
     const ls_safetensor *tensor = NULL;
     if (w->file) LS_TRY(find_tensor(w, i, &tensor));
@@ -104,6 +109,7 @@ static ls_status move_tensor(work *w, int i) {
     return LS_OK;
 }
 
+/* Allocates the buffer, and reads or writes all tensors of the file; stops at the first failure. */
 static ls_status move_all(work *w) {
     ls_status status = LS_OK;
     w->host = malloc(PIECE_ELEMS * sizeof *w->host);

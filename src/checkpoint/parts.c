@@ -1,4 +1,5 @@
-/* parts.c: small files by which workers report that they are done. */
+/* parts.c: the small files by which workers report that they are done writing a checkpoint: creates, counts, adds up
+ * and removes them. */
 #include "checkpoint/parts.h"
 
 #include <errno.h>
@@ -12,6 +13,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 
+/* Returns FOLDER/WHAT-RANK, such as "…/writing-3". */
 static ls_path part_path(const char *folder, const char *what, int rank) {
     return ls_path_format("%s/%s-%d", folder, what, rank);
 }
@@ -26,8 +28,8 @@ ls_status ls_parts_announce(const char *folder, int workers) {
     return LS_OK;
 }
 
-/* Writes part-R: a hash, then the sums. */
 ls_status ls_parts_put(const char *folder, int rank, const ls_byte_sum *sums, size_t count) {
+    /* The file has the XXH3 of the sums, then the sums as they are in memory. */
     size_t bytes = sizeof(ls_hash128) + count * sizeof *sums;
     char *data = malloc(bytes);
     if (!data) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu checksums", count);
@@ -45,13 +47,14 @@ void ls_parts_give_up(const char *folder, int rank) {
     (void)unlink(part_path(folder, "writing", rank).text); /* if this fails, too, the first worker's wait times out */
 }
 
+/* Returns whether FOLDER/WHAT-RANK exists. */
 static bool is_there(const char *folder, const char *what, int rank) {
     return ls_file_exists(part_path(folder, what, rank).text);
 }
 
-/* Checks part-R after writing-R, because it exists before writing-R is removed. Opens the folder first, so that a
- * network file system does not answer from a stale cache of names. */
 ls_parts_state ls_parts_look(const char *folder, int workers) {
+    /* Checks part-R after writing-R, because it exists before writing-R is removed. Opens the folder first, so that a
+     * network file system does not answer from a stale cache of names. */
     ls_parts_state state = {.failed = -1};
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     for (int r = 0; r < workers; r++) {
@@ -63,7 +66,7 @@ ls_parts_state ls_parts_look(const char *folder, int workers) {
     return state;
 }
 
-/* Adds the sums of one worker, after verifying them, and removes its file. */
+/* Adds the sums of worker `rank` to `sums`, after comparing the hash of its part file, and removes the file. */
 static ls_status take_part(const char *folder, int rank, ls_byte_sum *sums, size_t count) {
     ls_path path = part_path(folder, "part", rank);
     char *data = NULL;

@@ -37,7 +37,7 @@ static const type types[] = {
 };
 enum { TYPE_COUNT = sizeof types / sizeof types[0] };
 
-/* Returns the type of this name; NULL if the format has none. */
+/* Returns the row of `types` with this name; NULL if the format has no such type. */
 static const type *find_type(const char *name) {
     for (int i = 0; i < TYPE_COUNT; i++)
         if (strcmp(types[i].name, name) == 0) return &types[i];
@@ -69,7 +69,8 @@ static void print_shape(int dims, const int64_t *shape, char text[SHAPE_TEXT_BYT
 
 /* ---- the header as JSON ------------------------------------------------------------------------------------------ */
 
-/* Reads bytes that existed when the file was opened; LS_ERR_FAILED if they no longer do. */
+/* Copies `bytes` bytes from file offset `offset` on, which existed when the file was opened; LS_ERR_FAILED if they no
+ * longer do. */
 static ls_status read_at(const ls_safetensors *file, size_t offset, void *host, size_t bytes) {
     if (file->fd < 0) {
         if (bytes > 0) memcpy(host, file->memory + offset, bytes);
@@ -81,6 +82,7 @@ static ls_status read_at(const ls_safetensors *file, size_t offset, void *host, 
     return ls_fail_errno(LS_ERR_FAILED, "cannot read %zu bytes of %s", bytes - got, file->path);
 }
 
+/* Reads the JSON of the header, which has `bytes` bytes, and parses it into file->header. */
 static ls_status read_header_text(ls_safetensors *file, size_t bytes) {
     char *text = malloc(bytes);
     ls_status status = text ? read_at(file, LENGTH_BYTES, text, bytes)
@@ -93,7 +95,7 @@ static ls_status read_header_text(ls_safetensors *file, size_t bytes) {
     return status;
 }
 
-/* Reads the length of the header, checks it, and parses the header. */
+/* Reads and checks the length of the header, sets file->data_at, and parses the header. */
 static ls_status load_header(ls_safetensors *file) {
     unsigned char length[LENGTH_BYTES];
     uint64_t bytes = 0;
@@ -117,7 +119,7 @@ static ls_status load_header(ls_safetensors *file) {
     return read_header_text(file, (size_t)bytes);
 }
 
-/* Counts the dimensions of all shapes, for their allocation. */
+/* Returns the number of dimensions of all tensors together, for one allocation of all shapes. */
 static size_t count_dims(json_t *header) {
     size_t dims = 0;
     const char *key;
@@ -126,6 +128,7 @@ static size_t count_dims(json_t *header) {
     return dims;
 }
 
+/* Fails with LS_ERR_INPUT unless __metadata__, if there is one, is an object of strings. */
 static ls_status check_metadata(const ls_safetensors *file) {
     json_t *metadata = json_object_get(file->header, "__metadata__"), *value;
     const char *key;
@@ -141,7 +144,7 @@ static ls_status check_metadata(const ls_safetensors *file) {
 
 /* ---- one tensor -------------------------------------------------------------------------------------------------- */
 
-/* Reads a number of the field's array, which must not be negative. */
+/* Reads number `index` of the JSON array of `field`; LS_ERR_INPUT if it is negative or not an integer. */
 static ls_status read_whole_number(const json_t *array, size_t index, const char *field, int64_t *out) {
     const json_t *value = json_array_get(array, index);
     if (!json_is_integer(value)) return ls_fail(LS_ERR_INPUT, "%s holds a value that is not a whole number", field);
@@ -150,6 +153,8 @@ static ls_status read_whole_number(const json_t *array, size_t index, const char
     return LS_OK;
 }
 
+/* Reads the shape into `shape`, which has room for it, and computes dims and elems; LS_ERR_INPUT if the product
+ * overflows 63 bits. */
 static ls_status read_shape(const json_t *entry, int64_t *shape, ls_safetensor *out) {
     json_t *array;
     LS_TRY(ls_json_get_array(entry, "shape", &array));
@@ -164,7 +169,8 @@ static ls_status read_shape(const json_t *entry, int64_t *shape, ls_safetensor *
     return LS_OK;
 }
 
-/* Computes the bytes that type and shape need. */
+/* Computes the bytes that type and shape need; LS_ERR_INPUT if they overflow, or are no whole number (types of 4 and 6
+ * bits). */
 static ls_status needed_bytes(const ls_safetensor *tensor, unsigned type_bits, uint64_t *bytes) {
     uint64_t bits;
     if (__builtin_mul_overflow(tensor->elems, (uint64_t)type_bits, &bits))
@@ -176,7 +182,7 @@ static ls_status needed_bytes(const ls_safetensor *tensor, unsigned type_bits, u
     return LS_OK;
 }
 
-/* Reads the place of the tensor, and checks that it lies in the data and has `bytes` bytes. */
+/* Reads the tensor's data_offsets, and checks that they lie inside the file's `data_bytes` and span exactly `bytes`. */
 static ls_status read_offsets(const json_t *entry, size_t data_bytes, uint64_t bytes, ls_safetensor *out) {
     json_t *array;
     int64_t begin = 0, end = 0;
@@ -202,7 +208,8 @@ static ls_status read_offsets(const json_t *entry, size_t data_bytes, uint64_t b
     return LS_OK;
 }
 
-/* Reads one tensor from its entry; its shape is stored at `shape`. */
+/* Reads and checks one tensor's entry of the header; its shape is stored at `shape`. Refuses unknown types and
+ * members. */
 static ls_status read_entry(const json_t *entry, size_t data_bytes, int64_t *shape, ls_safetensor *out) {
     uint64_t bytes = 0;
     if (!json_is_object(entry)) return ls_fail(LS_ERR_INPUT, "its entry is not a JSON object");
@@ -220,6 +227,7 @@ static ls_status read_entry(const json_t *entry, size_t data_bytes, int64_t *sha
 
 /* ---- all tensors ------------------------------------------------------------------------------------------------- */
 
+/* Fills file->tensors and file->list from the header, in its order; allocates the lists. */
 static ls_status read_tensors(ls_safetensors *file) {
     size_t entries = json_object_size(file->header), next_dim = 0;
     file->tensors = calloc(entries + 1, sizeof *file->tensors);
@@ -242,14 +250,15 @@ static ls_status read_tensors(ls_safetensors *file) {
     return LS_OK;
 }
 
-/* Orders by place, for qsort(); of two tensors at one place the empty one comes first. */
+/* Orders by place, for qsort(): of two tensors at one place the empty one comes first. */
 static int compare_places(const void *a, const void *b) {
     const ls_safetensor *x = *(const ls_safetensor *const *)a, *y = *(const ls_safetensor *const *)b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
     return x->bytes == y->bytes ? 0 : x->bytes < y->bytes ? -1 : 1;
 }
 
-/* Checks invariant 2. Uses by_name for the sorted list. */
+/* Checks that tensors neither overlap nor leave gaps (invariant 2 above). Uses by_name as scratch for the list sorted
+ * by offset. */
 static ls_status check_places(const ls_safetensors *file) {
     const ls_safetensor **sorted = file->by_name;
     size_t end = 0, data_bytes = file->file_bytes - file->data_at;
@@ -268,6 +277,7 @@ static ls_status check_places(const ls_safetensors *file) {
     return ls_fail(LS_ERR_INPUT, "%s: the last %zu bytes belong to no tensor", file->path, data_bytes - end);
 }
 
+/* Reads and validates everything but the data of the tensors; data_at, tensors and lists are valid afterwards. */
 static ls_status parse_header(ls_safetensors *file) {
     LS_TRY(load_header(file));
     LS_TRY(check_metadata(file));
@@ -295,7 +305,7 @@ ls_status ls_safetensors_make_lists(ls_safetensors *file, size_t count) {
     return ls_fail(LS_ERR_RESOURCE, "out of memory to list the %zu tensors of %s", count, file->path);
 }
 
-/* Closes *out and sets it to NULL if opening has failed with `status`, which it returns. */
+/* Returns `status`; if opening has failed, also closes *out and sets it to NULL. */
 static ls_status finish_open(ls_status status, ls_safetensors **out) {
     if (status == LS_OK) return LS_OK;
     ls_safetensors_close(*out);
@@ -303,6 +313,7 @@ static ls_status finish_open(ls_status status, ls_safetensors **out) {
     return status;
 }
 
+/* Opens file->path for reading and validates it; finish_open() cleans up after a failure. */
 static ls_status open_file(ls_safetensors *file) {
     uint64_t bytes;
     LS_TRY(ls_file_open_regular(file->path, &file->fd, &bytes));
@@ -351,6 +362,7 @@ const ls_safetensor *ls_safetensors_get(const ls_safetensors *file, int index) {
     return file->list[index];
 }
 
+/* Orders pointers to tensors by name, for qsort() and bsearch(). */
 static int compare_names(const void *a, const void *b) {
     return strcmp((*(const ls_safetensor *const *)a)->name, (*(const ls_safetensor *const *)b)->name);
 }

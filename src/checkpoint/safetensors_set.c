@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "checkpoint/safetensors_file.h"
 
+/* Allocates the lists of a set of at most `shards` files and `tensors` tensors. */
 static ls_status make_lists(ls_safetensors *set, size_t shards, size_t tensors) {
     set->shards = calloc(shards + 1, sizeof *set->shards);
     set->shard_names = calloc(shards + 1, sizeof(const char *));
@@ -14,7 +15,7 @@ static ls_status make_lists(ls_safetensors *set, size_t shards, size_t tensors) 
     return ls_fail(LS_ERR_RESOURCE, "out of memory to open the tensors of %s", set->path);
 }
 
-/* Makes a set of one file. */
+/* Makes the set of the one file `path`, with all its tensors. */
 static ls_status open_single(ls_safetensors *set, const char *path) {
     ls_safetensors *file;
     LS_TRY(ls_safetensors_open(path, &file));
@@ -30,7 +31,8 @@ static ls_status open_single(ls_safetensors *set, const char *path) {
 
 /* ---- index ------------------------------------------------------------------------------------------------------- */
 
-/* Opens the file that the index names for a tensor, unless it is open. */
+/* Returns in *out the file `name` that the index lists for `tensor`: opens it, unless the set has it already.
+ * LS_ERR_INPUT if the name leads out of the folder of the index. */
 static ls_status open_shard(ls_safetensors *set, const char *index, const char *name, const char *tensor,
                             ls_safetensors **out) {
     /* Backwards, because tensors of one file mostly follow each other. */
@@ -49,7 +51,7 @@ static ls_status open_shard(ls_safetensors *set, const char *index, const char *
     return LS_OK;
 }
 
-/* Opens the files of the index's tensors, and lists the tensors. */
+/* Opens the files that weight_map names, each once, and lists its tensors; LS_ERR_INPUT if a file lacks a tensor. */
 static ls_status read_map(ls_safetensors *set, const char *index, json_t *map) {
     const char *name;
     json_t *value;
@@ -68,6 +70,7 @@ static ls_status read_map(ls_safetensors *set, const char *index, json_t *map) {
     return LS_OK;
 }
 
+/* Makes the set of the index file `index`. */
 static ls_status open_index(ls_safetensors *set, const char *index) {
     json_t *root, *map;
     LS_TRY(ls_json_load_file(index, LS_SAFETENSORS_HEADER_MAX, &root));
@@ -81,7 +84,7 @@ static ls_status open_index(ls_safetensors *set, const char *index) {
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-/* Opens a file, an index, or the one that a folder has. */
+/* Makes the set of a file, of an index (*.json), or of the one of both that a folder has. */
 static ls_status open_any(ls_safetensors *set, const char *path) {
     struct stat about;
     if (stat(path, &about) != 0) return ls_file_fail_open(path);

@@ -6,7 +6,7 @@
  * 3. Sum and hash are computed from the bytes in memory as they are written, so corruption on the way to the disk is
  *    detected later. The sum (byte_sum.h) accepts any order, the hash only ascending order.
  * 4. If several processes write, no process has a page in its cache that it did not write itself, because NFS would
- * write the whole page back over the bytes of another machine. So files are opened write-only. */
+ *    write the whole page back over the bytes of another machine. So files are opened write-only. */
 #include "checkpoint/safetensors_writer.h"
 
 #include <assert.h>
@@ -36,17 +36,21 @@ enum { LENGTH_BYTES = 8, DATA_ALIGN = 64 };
 typedef struct layout {
     char *header; /* begin[0] bytes, including the length */
     size_t *begin;
-    unsigned char *elem_bytes;
+    unsigned char *elem_bytes; /* bytes of one element, by tensor */
     char **names;
     int count;
 } layout;
 
+/* Returns the bytes of a tensor. */
 static size_t bytes_of(const layout *l, int tensor) { return l->begin[tensor + 1] - l->begin[tensor]; }
 
+/* Fails with LS_ERR_RESOURCE: out of memory. */
 static ls_status fail_layout_memory(void) {
     return ls_fail(LS_ERR_RESOURCE, "out of memory to lay out a safetensors file");
 }
 
+/* Computes the bytes of a declared tensor; LS_ERR_INPUT for an unknown type, a negative dimension, or more than 2^63
+ * bytes. */
 static ls_status tensor_bytes(const ls_safetensors_decl *decl, size_t *bytes) {
     if ((unsigned)decl->dtype >= LS_DTYPE_COUNT)
         return ls_fail(LS_ERR_INPUT, "tensor '%.100s': %d is not an element type", decl->name, (int)decl->dtype);
@@ -60,6 +64,7 @@ static ls_status tensor_bytes(const ls_safetensors_decl *decl, size_t *bytes) {
     return LS_OK;
 }
 
+/* Places tensor i behind the one before it: sets begin[i + 1], elem_bytes and a copy of the name. begin[i] is set. */
 static ls_status place_tensor(layout *l, const ls_safetensors_decl *decl, int i) {
     size_t bytes = 0;
     LS_TRY(tensor_bytes(decl, &bytes));
@@ -70,6 +75,7 @@ static ls_status place_tensor(layout *l, const ls_safetensors_decl *decl, int i)
     return l->names[i] ? LS_OK : fail_layout_memory();
 }
 
+/* Allocates the lists and places all tensors, counted from the start of the data. */
 static ls_status place_tensors(layout *l, const ls_safetensors_plan *plan) {
     size_t capacity = (size_t)plan->count + 1;
     l->begin = calloc(capacity, sizeof *l->begin);
@@ -83,7 +89,8 @@ static ls_status place_tensors(layout *l, const ls_safetensors_plan *plan) {
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-/* Checks that a text is UTF-8, because jansson refuses others. After that only lack of memory can fail. */
+/* Fails with LS_ERR_INPUT unless a text is UTF-8, because jansson refuses others. After that only lack of memory can
+ * fail. */
 static ls_status check_text(const char *what, int index, const char *text) {
     json_t *value = json_string(text);
     if (!value) return ls_fail(LS_ERR_INPUT, "the %s of number %d is not UTF-8: '%.100s'", what, index, text);
@@ -91,6 +98,7 @@ static ls_status check_text(const char *what, int index, const char *text) {
     return LS_OK;
 }
 
+/* Adds __metadata__ to the header, if the plan has any; LS_ERR_INPUT for a key that is declared twice. */
 static ls_status add_metadata(json_t *root, const ls_safetensors_plan *plan) {
     if (plan->metadata_count == 0) return LS_OK;
     json_t *metadata = json_object();
@@ -106,6 +114,8 @@ static ls_status add_metadata(json_t *root, const ls_safetensors_plan *plan) {
     return LS_OK;
 }
 
+/* Adds the entry of one tensor, whose data have offsets begin … end − 1, to the header; LS_ERR_INPUT for a bad or
+ * repeated name. */
 static ls_status add_tensor(json_t *root, const ls_safetensors_decl *decl, int index, size_t begin, size_t end) {
     LS_TRY(check_text("tensor name", index, decl->name));
     if (strcmp(decl->name, "__metadata__") == 0)
@@ -127,7 +137,7 @@ static ls_status add_tensor(json_t *root, const ls_safetensors_decl *decl, int i
     return is_made ? LS_OK : fail_layout_memory();
 }
 
-/* Makes the JSON of the header; the caller frees *text. */
+/* Makes the JSON text of the header, without padding; the caller frees *text. */
 static ls_status make_text(const layout *l, const ls_safetensors_plan *plan, char **text) {
     json_t *root = json_object();
     ls_status status = root ? add_metadata(root, plan) : fail_layout_memory();
@@ -141,7 +151,7 @@ static ls_status make_text(const layout *l, const ls_safetensors_plan *plan, cha
     return status;
 }
 
-/* Makes the header of length, text and spaces, and moves begin[] behind it. */
+/* Builds the header of length, text and spaces, and makes begin[] count from the start of the file. */
 static ls_status make_header(layout *l, const char *text) {
     size_t used = strlen(text);
     size_t bytes = (LENGTH_BYTES + used + DATA_ALIGN - 1) / DATA_ALIGN * DATA_ALIGN;
@@ -159,6 +169,7 @@ static ls_status make_header(layout *l, const char *text) {
     return LS_OK;
 }
 
+/* Frees what the layout points to and zeroes it. */
 static void free_layout(layout *l) {
     for (int i = 0; i < l->count; i++) free(l->names[i]);
     free(l->names);
@@ -168,7 +179,8 @@ static void free_layout(layout *l) {
     *l = (layout){.count = 0};
 }
 
-/* Lays out the plan; LS_ERR_INPUT if it is invalid. On failure there is nothing to release. */
+/* Lays out the plan: places of all tensors, and the header; LS_ERR_INPUT if it is invalid. On failure there is nothing
+ * to release. */
 static ls_status init_layout(layout *l, const ls_safetensors_plan *plan) {
     char *text = NULL;
     ls_status status;
@@ -188,9 +200,9 @@ struct ls_safetensors_writer {
     layout layout;
     ls_new_file file; /* a shared file has no temporary file */
     bool is_shared;
-    ls_byte_sum *sums; /* of the bytes that this writer has written: header, tensors */
-    ls_hash_stream *file_stream;
-    size_t file_stream_next; /* number of bytes hashed so far */
+    ls_byte_sum *sums;           /* of the bytes that this writer has written: header, tensors */
+    ls_hash_stream *file_stream; /* XXH3 of the file's first file_stream_next bytes */
+    size_t file_stream_next;     /* bytes that were written in ascending order without a gap, and hashed */
 };
 
 /* Allocates a writer without a file. On failure *out must still be aborted. */
@@ -207,9 +219,11 @@ no_memory:
     return ls_fail(LS_ERR_RESOURCE, "out of memory to write a safetensors file of %d tensors", plan->count);
 }
 
+/* Returns the bytes of the whole file, header included. */
 static size_t file_bytes(const ls_safetensors_writer *writer) { return writer->layout.begin[writer->layout.count]; }
 
-/* Reserves the space of the file. Only sets the size if the file system cannot: posix_fallocate() would write zeros. */
+/* Reserves the space of the file, so that a full disk is an error now. On a file system that cannot, only sets the
+ * size: posix_fallocate() would write zeros. */
 static ls_status reserve_space(const ls_safetensors_writer *writer) {
     int rc;
     do rc = fallocate(writer->file.fd, 0, 0, (off_t)file_bytes(writer));
@@ -222,6 +236,8 @@ static ls_status reserve_space(const ls_safetensors_writer *writer) {
     return ls_fail_errno(LS_ERR_FAILED, "cannot reserve %zu bytes for %s", file_bytes(writer), writer->file.path.text);
 }
 
+/* Writes all `bytes` bytes at file offset `offset`; LS_ERR_FAILED (LS_ERR_RESOURCE on a full disk) says how many are
+ * missing. */
 static ls_status write_fully(const ls_safetensors_writer *writer, const void *data, size_t bytes, size_t offset) {
     size_t put = ls_fd_write(writer->file.fd, data, bytes, (off_t)offset);
     if (put == bytes) return LS_OK;
@@ -229,14 +245,15 @@ static ls_status write_fully(const ls_safetensors_writer *writer, const void *da
                          writer->file.path.text, bytes - put, bytes, offset + put);
 }
 
-/* Hashes bytes as long as they are written in the order of the file. */
+/* Adds bytes to the file's XXH3 if they continue it; otherwise, and in a shared file, does nothing, and finish reads
+ * the file back. */
 static void hash_file_bytes(ls_safetensors_writer *writer, const void *data, size_t bytes, size_t offset) {
     if (writer->is_shared || offset != writer->file_stream_next) return;
     ls_hash_stream_add(writer->file_stream, data, bytes);
     writer->file_stream_next += bytes;
 }
 
-/* Reserves the space and writes the header. */
+/* Reserves the space of the file and writes the header, which counts in its sum and hash. */
 static ls_status begin_file(ls_safetensors_writer *writer) {
     LS_TRY(reserve_space(writer));
     ls_byte_sum_add(&writer->sums[0], 0, writer->layout.header, writer->layout.begin[0]);
@@ -244,7 +261,7 @@ static ls_status begin_file(ls_safetensors_writer *writer) {
     return write_fully(writer, writer->layout.header, writer->layout.begin[0], 0);
 }
 
-/* Returns the writer in *out, or aborts it on failure. */
+/* Passes the writer to the caller in *out, or aborts it if creating it has failed. Returns `status`. */
 static ls_status finish_create(ls_status status, ls_safetensors_writer *writer, ls_safetensors_writer **out) {
     if (status == LS_OK)
         *out = writer;
@@ -304,7 +321,7 @@ ls_status ls_safetensors_write_at(ls_safetensors_writer *writer, int tensor, siz
 
 /* ---- ending ------------------------------------------------------------------------------------------------------ */
 
-/* Checks that all bytes of each tensor were written. */
+/* Fails with LS_ERR_FAILED unless as many bytes of each tensor were written as it has. */
 static ls_status check_written(const ls_safetensors_writer *writer) {
     for (int i = 0; i < writer->layout.count; i++) {
         size_t bytes = bytes_of(&writer->layout, i);
@@ -318,7 +335,8 @@ static ls_status check_written(const ls_safetensors_writer *writer) {
 
 const ls_byte_sum *ls_safetensors_byte_sums(const ls_safetensors_writer *writer) { return writer->sums; }
 
-/* Hashes the temporary file, so that `path` is unchanged if this fails. */
+/* Gets the XXH3 of the file: as computed while writing, else by reading the temporary file, before it has its final
+ * name. */
 static ls_status take_file_hash(const ls_safetensors_writer *writer, ls_hash128 *hash) {
     uint64_t bytes;
     bool is_ordered = writer->file_stream_next == file_bytes(writer);

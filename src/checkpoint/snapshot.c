@@ -1,4 +1,4 @@
-/* snapshot.c: copies a worker's part of a checkpoint to memory, and writes it from there. */
+/* snapshot.c: plans and takes a copy of a worker's part of a checkpoint in memory, and writes it from there. */
 #include "checkpoint/snapshot.h"
 
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 
 enum { WRITE_ELEMS = 1 << 18, PAGE_BYTES = 4096 }; /* the bytes of a write stay in the cache from its sum to its copy */
 
+/* Appends the pieces of one tensor to the plan, each behind the one before in the copy. */
 static ls_status add_pieces(ls_snapshot *s, int file, int tensor, const ls_partition_pieces *pieces) {
     for (size_t k = 0; k < pieces->count; k++) {
         ls_snapshot_piece *list = ls_list_grow(s->piece, s->count, &s->capacity, sizeof *list);

@@ -23,13 +23,15 @@
 
 enum { CARRIED_BYTES_MAX = 1 << 28, STEP_DIGITS = 9, LATEST_BYTES_MAX = 64, NAME_BYTES = 32 };
 
+/* Fails with LS_ERR_RESOURCE: out of memory. */
 static ls_status fail_store_memory(const ls_store *store) {
     return ls_fail(LS_ERR_RESOURCE, "out of memory to look at the checkpoints in %s", store->folder.text);
 }
 
 /* ---- names in the folder, and `latest` and `best`, which name one of them ---------------------------------------- */
 
-/* Parses a name of the form that ls_store_path() writes; false for any other. */
+/* Parses a name of the form that ls_store_path() writes, with any suffix of at most 15 characters; false for any
+ * other. */
 static bool parse_name(const char *text, ls_store_name *name) {
     const char prefix[] = "step-";
     if (strncmp(text, prefix, sizeof prefix - 1) != 0) return false;
@@ -71,6 +73,7 @@ ls_status ls_store_names(const ls_store *store, ls_store_name **names, int *coun
     return status;
 }
 
+/* Writes "step-000000100" for step 100. */
 static void print_name(char name[NAME_BYTES], int64_t step) {
     snprintf(name, NAME_BYTES, "step-%0*" PRId64, STEP_DIGITS, step);
 }
@@ -98,7 +101,7 @@ ls_status ls_store_remove(const ls_store *store, int64_t step, const char *suffi
 
 /* ---- latest and best --------------------------------------------------------------------------------------------- */
 
-/* Finds the newest complete step up to `most`; −1: none. */
+/* Finds the newest step up to `most` whose checkpoint has a marker; *step −1: none. Compares no checksums. */
 static ls_status find_newest(const ls_store *store, int64_t most, int64_t *step) {
     ls_store_entry *entries;
     int count;
@@ -110,7 +113,7 @@ static ls_status find_newest(const ls_store *store, int64_t most, int64_t *step)
     return LS_OK;
 }
 
-/* Writes the file, unless it has this content. */
+/* Replaces the content of the file by `text`, atomically, unless it has this content already. */
 static ls_status write_text(const char *path, const char *text) {
     char *old = NULL;
     size_t bytes = 0;
@@ -119,7 +122,7 @@ static ls_status write_text(const char *path, const char *text) {
     return is_same ? LS_OK : ls_file_write_atomic(path, text, strlen(text));
 }
 
-/* Makes the file `name` name the step; removes the file for −1. */
+/* Makes the file `name` (`latest` or `best`) name the step; removes the file for step −1. */
 static ls_status write_name(const ls_store *store, const char *name, int64_t step) {
     char text[NAME_BYTES + 1];
     ls_path path = ls_path_in(store->folder.text, name);
@@ -141,7 +144,7 @@ ls_status ls_store_fix_best(const ls_store *store) {
     return write_name(store, "best", step == store->best ? step : -1);
 }
 
-/* Returns the step that write_name() wrote; −1: the file is missing or has other content. */
+/* Returns the step that the file at `path` names; −1 if it is missing or has other content. */
 static int64_t read_name(const char *path) {
     char *text = NULL;
     size_t bytes = 0;
@@ -164,13 +167,14 @@ bool ls_store_follow(const char *path, ls_path *folder) {
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-/* Returns whether the last failure was a failure to read, which says nothing about damage. */
+/* Returns whether the last failure was one of access (permission, I/O, stale handle), which says nothing about damage
+ * of the checkpoint. */
 static bool is_unreadable(void) {
     int cause = ls_fail_cause();
     return cause == EACCES || cause == EPERM || cause == EIO || cause == ESTALE;
 }
 
-/* Tells whether the step's folder has a marker. */
+/* Sets *out to whether the step's folder has a marker; fails only if that cannot be found out. */
 static ls_status is_complete(const ls_store *store, int64_t step, bool *out) {
     struct stat about;
     ls_path marker = ls_path_in(ls_store_folder(store, step).text, LS_CHECKPOINT_MARKER);
@@ -179,7 +183,7 @@ static ls_status is_complete(const ls_store *store, int64_t step, bool *out) {
     return ls_fail_errno(LS_ERR_INPUT, "cannot examine %s", marker.text);
 }
 
-/* Mends what a crash left of one name; see above. */
+/* Removes or renames one folder that a crash left, as the table at the top says; leaves others alone. */
 static ls_status clean_one(const ls_store *store, const ls_store_name *name) {
     bool has_new = false;
     if (strcmp(name->suffix, LS_STORE_PARTIAL) == 0) return ls_store_remove(store, name->step, name->suffix);
@@ -195,6 +199,7 @@ static bool is_temporary(const char *name) {
            strncmp(name, "best.tmp-", strlen("best.tmp-")) == 0;
 }
 
+/* Removes the temporary files of interrupted writes of `latest` and `best`. */
 static ls_status clean_temporaries(const ls_store *store) {
     DIR *dir = opendir(store->folder.text);
     if (!dir) return ls_fail_errno(LS_ERR_INPUT, "cannot open folder %s", store->folder.text);
@@ -206,7 +211,7 @@ static ls_status clean_temporaries(const ls_store *store) {
     return status;
 }
 
-/* Creates the folder, cleans up what a crash left, and corrects `latest`. */
+/* Creates the folder, cleans up what a crash left, corrects `latest`, and syncs the folder to disk. */
 static ls_status prepare_for_writing(const ls_store *store) {
     ls_store_name *names = NULL;
     int count = 0;
@@ -275,6 +280,7 @@ void ls_store_set_best(ls_store *store, int64_t step) { store->best = step < 0 ?
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
 
+/* Orders entries by step, ascending, for qsort(). */
 static int compare_steps(const void *a, const void *b) {
     int64_t x = ((const ls_store_entry *)a)->step, y = ((const ls_store_entry *)b)->step;
     return x == y ? 0 : x < y ? -1 : 1;
@@ -324,7 +330,7 @@ ls_status ls_store_verify(const ls_store *store, int64_t step, ls_checkpoint_pro
     return status;
 }
 
-/* Adds the last failure's message as a line. */
+/* Appends "step N was skipped: " and the last failure's message as a line to *text, which is reallocated. */
 static ls_status add_line(const ls_store *store, int64_t step, char **text) {
     char *more;
     const char *old = *text ? *text : "";

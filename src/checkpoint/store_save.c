@@ -28,7 +28,8 @@ struct ls_store_save {
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* Removes the folders of failed saves, which could not be removed while another worker still wrote into them. */
+/* Removes all step-N.partial folders: of failed saves, which could not be removed while another worker still wrote into
+ * them. */
 static ls_status remove_partial(const ls_store *store) {
     ls_store_name *names = NULL;
     int count = 0;
@@ -63,7 +64,7 @@ ls_status ls_store_begin(ls_store *store, int64_t step, ls_store_save **out) {
 
 const char *ls_store_save_folder(const ls_store_save *save) { return save->folder.text; }
 
-/* Adds a file that has a hash to the marker. */
+/* Adds a file that has an XXH3 hash to the marker of the save. */
 static ls_status add_hashed(ls_store_save *save, const char *name, uint64_t bytes, ls_hash128 hash) {
     return ls_marker_add(&save->marker, name, &(ls_marker_file){.bytes = bytes, .has_hash = true, .hash = hash});
 }
@@ -75,8 +76,8 @@ ls_status ls_store_begin_tensors(ls_store_save *save, const char *name, const ls
     return ls_safetensors_create(ls_path_in(save->folder.text, name).text, plan, out);
 }
 
-/* Adds a file with its sums to the marker: sums do not depend on the layout, so complete.json does not either.
- * LS_ERR_FAILED if the sums have other than `bytes` bytes. */
+/* Adds a file of tensors with its sums (header, then tensors) to the marker. Sums do not depend on the layout, so
+ * complete.json does not either. LS_ERR_FAILED if the sums cover other than `bytes` bytes. */
 static ls_status add_summed(ls_store_save *save, const char *name, const ls_safetensors_plan *plan,
                             const ls_byte_sum *sums, uint64_t bytes) {
     ls_byte_sum all = sums[0];
@@ -120,7 +121,7 @@ ls_status ls_store_put_bytes(ls_store_save *save, const char *name, const void *
     return add_hashed(save, name, bytes, hash);
 }
 
-/* Syncs a file that another process may have written and not synced. */
+/* Syncs a file to disk, which another process may have written and not synced. */
 static ls_status sync_file(const char *path) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return ls_fail_errno(LS_ERR_INPUT, "cannot open %s", path);
@@ -141,7 +142,8 @@ ls_status ls_store_add_file(ls_store_save *save, const char *name) {
 
 /* ---- commit ------------------------------------------------------------------------------------------------------ */
 
-/* Gives the new folder its final name; if that fails, the old one of the step gets it back. */
+/* Renames step-N.partial to step-N, after renaming an old step-N to .replaced; if the second rename fails, the old one
+ * gets its name back. */
 static ls_status rename_to_final(const ls_store *store, int64_t step) {
     bool has_old = ls_file_exists(ls_store_folder(store, step).text);
     if (has_old) LS_TRY(ls_store_rename(store, step, "", LS_STORE_REPLACED));
@@ -153,13 +155,15 @@ static ls_status rename_to_final(const ls_store *store, int64_t step) {
     return ls_fail(status, "%s", message);
 }
 
-/* Returns whether a multiple of keep_every lies between a checkpoint and the one before it. The one before may have
- * been removed, but only if it was no milestone itself, so the answer stays the same. */
+/* Returns whether a multiple of keep_every lies above `before` and up to `step`, so that this checkpoint is kept.
+ * `before` is the checkpoint before it; earlier saves may have removed that, but only if it was no milestone itself, so
+ * the answer stays the same. */
 static bool is_milestone(const ls_store *store, int64_t before, int64_t step) {
     return store->keep_every > 0 && step / store->keep_every > before / store->keep_every;
 }
 
-/* Removes old checkpoints. Those above `step` are from before a rewind; they neither count nor are removed. */
+/* Removes checkpoints older than the newest `keep`, except the best, the newest clean one and milestones. Checkpoints
+ * above `step` are from before a rewind: they neither count nor are removed. */
 static ls_status prune_checkpoints(const ls_store *store, int64_t step) {
     ls_store_entry *entries = NULL;
     int count = 0, complete = 0;
@@ -182,7 +186,8 @@ out:
     return status;
 }
 
-/* Removes the replaced checkpoint of this step and, if old checkpoints are removed at all, those put aside up to it. */
+/* Removes the replaced checkpoint of this step and, if old checkpoints are removed at all, the checkpoints put aside
+ * whose step is at most this one. */
 static ls_status remove_replaced_and_aside(const ls_store *store, int64_t step) {
     ls_store_name *names = NULL;
     int count = 0;
@@ -198,7 +203,7 @@ out:
     return status;
 }
 
-/* Frees the save, so that another can begin. */
+/* Frees the save, so that another can begin; leaves its folder. */
 static void end_save(ls_store_save *save) {
     save->store->is_saving = false;
     ls_marker_fini(&save->marker);

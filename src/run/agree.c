@@ -1,19 +1,22 @@
-/* agree.c: agreement of the workers of a run. */
+/* agree.c: lets the workers of a run agree on failures and choices (agree.h). */
 #include "run/agree.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 
+/* Replaces *number by its sum over all members. */
 static ls_status sum(ls_comm *comm, int64_t *number) {
     const void *part = number;
     return ls_comm_all_reduce(comm, NULL, LS_I64, &part, number, 1);
 }
 
+/* A status with its message, as it is broadcast. */
 typedef struct failure {
     ls_status status;
     char message[LS_MESSAGE_MAX];
 } failure;
 
+/* Returns the status with the last failure's message of this thread, which later calls would replace. */
 static failure failure_now(ls_status status) {
     failure f = {.status = status};
     snprintf(f.message, sizeof f.message, "%s", ls_status_message());
@@ -21,7 +24,7 @@ static failure failure_now(ls_status status) {
 }
 
 /* Finds the lowest rank with a failure: each rank in turn broadcasts its status until one has failed. This takes a
- * broadcast per rank, but happens only once in a run. */
+ * broadcast per rank, but happens only once in a run. Collective. */
 static ls_status first_failure(ls_comm *comm, const failure *mine, int *rank, failure *out) {
     for (*rank = 0; *rank < ls_comm_size(comm); (*rank)++) {
         *out = *mine;

@@ -29,11 +29,13 @@ const char *const ls_dry_kind_names[LS_DRY_KINDS] = {"parameters",
 
 /* ---- scratch of a device ----------------------------------------------------------------------------------------- */
 
+/* A read callback that delivers nothing: the device computes nothing. */
 static ls_status no_tokens(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets) {
     (void)ctx, (void)begin, (void)end, (void)ids, (void)targets;
     return LS_OK;
 }
 
+/* An images callback that delivers nothing. */
 static ls_status no_images(void *ctx, size_t begin, size_t end, float *pixels, int32_t *classes) {
     (void)ctx, (void)begin, (void)end, (void)pixels, (void)classes;
     return LS_OK;
@@ -41,8 +43,8 @@ static ls_status no_images(void *ctx, size_t begin, size_t end, float *pixels, i
 
 ls_partition_feed ls_dry_feed(void) { return (ls_partition_feed){.read = no_tokens, .images = no_images}; }
 
-/* Runs the actions of a stage, except micro-batches in the middle, which need the same memory and operations as their
- * neighbours. */
+/* Runs the actions of a pipeline stage, except for micro-batches in the middle, which need the same memory and
+ * operations as their neighbours. */
 static ls_status run_actions(ls_partition *partition, int stage) {
     enum { FIRST = 6, LAST = 2 };
     const ls_schedule *schedule = ls_partition_schedule(partition);
@@ -65,6 +67,7 @@ ls_status ls_dry_update(const ls_settings *settings, ls_partition *partition, ls
     return ls_optimizer_step(&update, device, &settings->policy, ls_partition_model(partition));
 }
 
+/* Hashes all weights once, because this operation needs scratch, too. */
 static ls_status hash_weights(const ls_model *model, ls_device *device) {
     for (int i = 0; i < ls_model_params(model); i++) {
         const ls_param *p = ls_model_param(model, i);
@@ -73,12 +76,13 @@ static ls_status hash_weights(const ls_model *model, ls_device *device) {
     return LS_OK;
 }
 
-/* What a partition does, on a device without hardware. */
+/* What a partition does on a device that computes nothing. */
 typedef struct dry_work {
     const ls_settings *settings; /* of a step; NULL: it evaluates, or generates */
     bool generates;
 } dry_work;
 
+/* Runs all operations of a training step. */
 static ls_status run_step(const dry_work *work, ls_partition *partition, ls_device *device) {
     LS_TRY(run_actions(partition, ls_partition_setup_of(partition)->place.pp));
     LS_TRY(ls_dry_update(work->settings, partition, device));
@@ -99,6 +103,7 @@ static ls_status run_extend(ls_partition *partition) {
     return status;
 }
 
+/* Runs forward on a batch, as an evaluation does. */
 static ls_status run_evaluate(ls_partition *partition) {
     const ls_partition_setup *setup = ls_partition_setup_of(partition);
     const ls_partition_feed feed = ls_dry_feed();
@@ -108,6 +113,8 @@ static ls_status run_evaluate(ls_partition *partition) {
     return ls_partition_evaluate(partition, setup->B, images ? 1 : setup->T, &feed, &loss, images ? &right : NULL);
 }
 
+/* Runs `work` on a device without hardware of the kind `name`, and sets align, scratch_bytes and apart of the setup by
+ * what that used. Does nothing for a CPU. */
 static ls_status reserve(const ls_shape *shape, int slices, const char *name, const dry_work *work,
                          ls_partition_setup *setup) {
     enum { LEAST_BYTES = 1 << 10 }; /* for operations outside a step, on a few numbers */
@@ -148,7 +155,8 @@ ls_status ls_dry_reserve_forward(const ls_shape *shape, int slices, const char *
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
-/* Returns the bytes of weights and optimizer state that a worker would write, from its measured partition. */
+/* Returns the bytes of weights and optimizer state that a worker writes into a checkpoint; `model` was measured for
+ * this worker. */
 static size_t snapshot_bytes(const ls_settings *settings, const ls_model *model) {
     size_t elems = 0;
     for (int i = 0; i < model->nparams; i++)
@@ -156,8 +164,9 @@ static size_t snapshot_bytes(const ls_settings *settings, const ls_model *model)
     return elems * (1 + (size_t)ls_optimizer_moments(&settings->optimizer)) * sizeof(float);
 }
 
-/* Adds the memory that makes updates of one worker's tensors recoverable: the journal of a CPU worker, and copies of
- * another worker's state. `model` has the parts of the worker that owns them. */
+/* Adds to *out the memory that makes updates of one worker's tensors recoverable after a loss: the journal of a CPU
+ * worker, and, if `own` is false, copies of another worker's state. `model` has the parts of the worker that owns
+ * them. */
 static void add_kept(const ls_settings *s, const ls_layout *layout, const ls_model *model, bool own,
                      ls_dry_worker *out) {
     size_t elems = 0, cells = 0;
@@ -173,7 +182,7 @@ static void add_kept(const ls_settings *s, const ls_layout *layout, const ls_mod
     if (!own) out->copies = ls_copies_bytes(s, layout, model);
 }
 
-/* Measures the copies that this worker keeps of another worker's state. */
+/* Adds the copies that this worker keeps of another worker's state (--state-copies), if any. */
 static ls_status measure_copies(const ls_settings *s, const ls_layout *layout, int rank, ls_dry_worker *out) {
     int of = s->options.state_copies > 0 ? ls_copies_keeps(layout, rank, 1) : -1;
     ls_model *model = NULL;
@@ -208,6 +217,7 @@ ls_status ls_dry_measure(const ls_settings *settings, const ls_layout *layout, i
     return status;
 }
 
+/* Measures worker `rank` with its traffic, and adds it to the totals. */
 static ls_status add_worker(ls_dry_run *dry, const ls_layout_task *task, int rank) {
     ls_dry_worker *worker = &dry->worker[rank];
     LS_TRY(ls_dry_measure(dry->settings, &dry->layout, rank, worker));
@@ -258,10 +268,12 @@ double ls_dry_bubble(const ls_dry_run *dry) {
 /* Returns whether every type is fp32. */
 static bool is_plain(const ls_policy *p) { return p->act == LS_F32 && p->reduce == LS_F32 && p->accumulate == LS_F32; }
 
+/* Appends a row; the texts must be constants. */
 static void add_type_row(ls_dry_types *types, const char *what, const char *type, const char *why) {
     types->row[types->count++] = (ls_dry_type){what, type, why};
 }
 
+/* Appends the rows of weights, master weights and vectors. */
 static void add_weights(const ls_policy *p, ls_dry_types *types) {
     add_type_row(types, "weights in products", ls_dtype_word(p->act),
                  ls_policy_is_16(p) ? "half the bytes to read and to all-gather; rounded again after every update"
@@ -277,6 +289,7 @@ static void add_weights(const ls_policy *p, ls_dry_types *types) {
                  "norms, biases, position embeddings: few numbers, and not operands of matmuls");
 }
 
+/* Appends the rows of weight gradients and of gradients as workers exchange them. */
 static void add_gradients(const ls_policy *p, ls_dry_types *types) {
     if (p->accumulate == LS_F32)
         add_type_row(types, "weight gradients", "fp32", "sums over all tokens of a group, and over groups");

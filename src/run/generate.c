@@ -1,4 +1,4 @@
-/* generate.c: drawing tokens. */
+/* generate.c: draws tokens from logits, and generates texts token by token. */
 #include "run/generate.h"
 
 #include <assert.h>
@@ -20,6 +20,7 @@ static int compare_choices(const void *left, const void *right) {
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
+/* Returns the id with the largest logit, the lowest of equal ones. */
 static int32_t find_largest(const ls_choice *choices, size_t count) {
     size_t best = 0;
     for (size_t i = 1; i < count; i++)
@@ -27,7 +28,7 @@ static int32_t find_largest(const ls_choice *choices, size_t count) {
     return choices[best].id;
 }
 
-/* Lists the ids that have text, with their logits. Returns 0 if one of these logits is not finite. */
+/* Lists the ids that have text, with their logits, and returns their number; 0 if one of these logits is not finite. */
 static size_t list_choices(const ls_tokenizer *tokenizer, const float *logits, size_t V, ls_choice *choices) {
     size_t count = 0;
     for (size_t i = 0; i < V; i++) {
@@ -66,13 +67,14 @@ int32_t ls_generate_draw(const ls_generate_options *options, const float *logits
 
 /* ---- a text ------------------------------------------------------------------------------------------------------ */
 
+/* A text under way. */
 typedef struct text {
     int32_t *ids; /* those the model sees; room for T */
     size_t count;
     size_t seen; /* that have gone through the model */
 } text;
 
-/* Keeps only the last T / 2 tokens when all positions are used. */
+/* Keeps only the last T / 2 tokens when all T positions are used; they must then run through the model again. */
 static void make_room(text *t, size_t T) {
     if (t->count <= T) return;
     size_t keep = T / 2 > 0 ? T / 2 : 1;

@@ -7,8 +7,8 @@
  * lower id where two are equal. A vocabulary may be larger than the tokenizer (padded to a multiple, for speed): ids
  * that have no text are never drawn, and count neither in top-k nor in top-p.
  *
- * Keys and values of earlier positions stay in the partition. When the model's positions are used up, the last half is
- * kept and run again. */
+ * api/generate.c and the samples of a training run (loop.c) call it. Keys and values of earlier positions stay in the
+ * partition. When the model's positions are used up, the last half is kept and run again. */
 #ifndef LS_RUN_GENERATE_H
 #define LS_RUN_GENERATE_H
 
@@ -16,7 +16,7 @@
 #include "parallel/partition/partition.h"
 
 typedef struct ls_generate_options {
-    double temperature; /* ≥ 0 */
+    double temperature; /* ≥ 0; 0: always the largest logit */
     int64_t top_k;      /* 0: all */
     double top_p;       /* 0 < p ≤ 1 */
     uint64_t seed;
@@ -25,21 +25,22 @@ typedef struct ls_generate_options {
     const ls_tokenizer *tokenizer; /* only ids that have text there are drawn; borrowed; NULL: all */
 } ls_generate_options;
 
-/* Callback for each token; sets *stop to end the generation. The id is −1 if a logit is not finite: then the model has
- * no next token. */
+/* Callback for each token, on every worker; sets *stop to end the generation. The id is −1 if a logit is not finite:
+ * then the model has no next token. A failure ends the generation with that status. */
 typedef ls_status (*ls_generate_sink)(void *ctx, int32_t id, bool *stop);
 
 /* Generates up to max_tokens tokens after the prompt. `T` is the number of positions of the partition. The prompt has
- * at least one token; only its last T are used. */
+ * at least one token; only its last T are used. The prompt is not passed to the sink. */
 ls_status ls_generate(ls_partition *partition, size_t T, const ls_generate_options *options, const int32_t *prompt,
                       size_t prompt_tokens, ls_generate_sink sink, void *ctx);
 
-/* Draws one token, for tests: `position` selects the random number, `scratch` has room for V entries. Returns −1 if a
- * logit is not finite. */
+/* An id that may be drawn. */
 typedef struct ls_choice {
     float logit;
     int32_t id;
 } ls_choice;
+/* Draws one token from V logits and returns its id; −1 if the logit of an id with text is not finite. `position`
+ * selects the random number, `scratch` has room for V entries. Public for tests. */
 int32_t ls_generate_draw(const ls_generate_options *options, const float *logits, size_t V, uint64_t position,
                          ls_choice *scratch);
 

@@ -1,4 +1,4 @@
-/* loop.c: what happens after each step. */
+/* loop.c: runs the steps of a training run and what is due after each: evaluation, sample, checkpoint, stop. */
 #include "run/loop.h"
 
 #include <math.h>
@@ -17,6 +17,7 @@
 
 enum { NOTE_MAX = 256 };
 
+/* Returns whether `step` is a multiple of `every`; 0: never. */
 static bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
 ls_status ls_loop_report(const ls_loop *l, ls_run_event event) {
@@ -30,7 +31,8 @@ ls_status ls_loop_report(const ls_loop *l, ls_run_event event) {
  * the time is up, the worker that notices abandons it (partition.h: ls_partition_ask): it keeps sending, so that no
  * peer waits for it, and reports that in the sum that all workers make at the end. */
 
-/* Returns the signal that this worker, or another worker of this machine, received; 0 if none did. */
+/* Returns the signal that this worker, or another worker of this machine, received; 0 if none did. Passes its own on to
+ * the others of the machine. The signal callback of the trainer. */
 static int asked(void *ctx) {
     const ls_loop *l = ctx;
     ls_world *world = l->trainer->world;
@@ -40,6 +42,8 @@ static int asked(void *ctx) {
     return own || !world ? own : ls_world_asked(world, &ns);
 }
 
+/* Returns whether the current work must be abandoned, because it would not end within --grace after a signal. The
+ * gives_up callback of the trainer, called at each block of a pass. */
 static bool gives_up(void *ctx) {
     const ls_loop *l = ctx;
     ls_world *world = l->trainer->world;
@@ -53,15 +57,17 @@ static bool gives_up(void *ctx) {
     return left_s <= 0 || (l->work.usual_s > 0 && l->work.begin_s + 1.25 * l->work.usual_s - now_s > left_s);
 }
 
-/* Begins work that a grace period may cut short. */
+/* Notes that work begins which a grace period may cut short; usual_s: how long the last one of its kind took. */
 static void begin_work(ls_loop *l, ls_phase phase, double usual_s) {
     (void)ls_phase_enter(phase);
     l->work.begin_s = ls_clock_seconds();
     l->work.usual_s = usual_s;
 }
+/* Stores how long the work took in *usual_s, one of l->work. */
 static void end_work(const ls_loop *l, double *usual_s) { *usual_s = ls_clock_seconds() - l->work.begin_s; }
 
-/* Agrees on the signal for which all workers stop, after work that was cut short and at the start. Collective. */
+/* Sets l->stop to the signal for which all workers stop, if any received one: after work that was cut short, and at the
+ * start. Collective. */
 static ls_status agree_stop(ls_loop *l) {
     static const int signals[] = {SIGUSR2, SIGTERM, SIGINT};
     enum { SIGNALS = sizeof signals / sizeof *signals };
@@ -103,6 +109,7 @@ ls_status ls_loop_evaluate(ls_loop *l, ls_evaluation *out) {
 
 /* ---- samples ----------------------------------------------------------------------------------------------------- */
 
+/* A sample that is being generated: the ids of prompt and text. */
 typedef struct sample {
     ls_trainer *trainer;
     int32_t *ids;
@@ -112,6 +119,8 @@ typedef struct sample {
 
 enum { AGREE_TOKENS = 64 };
 
+/* Keeps a generated token, as the callback of ls_generate(); every 64 tokens workers agree whether one of them has
+ * given up. */
 static ls_status keep_token(void *ctx, int32_t id, bool *stop) {
     sample *s = ctx;
     s->is_finite &= id >= 0;
@@ -122,6 +131,8 @@ static ls_status keep_token(void *ctx, int32_t id, bool *stop) {
     return LS_OK;
 }
 
+/* Generates, records and reports a sample from the prompt of the options. Collective; one that is abandoned is left
+ * out. */
 static ls_status show_sample(ls_loop *l) {
     ls_status status = LS_OK;
     char *text = NULL, *framed = NULL;
@@ -160,6 +171,8 @@ out:
 
 /* ---- a step ------------------------------------------------------------------------------------------------------ */
 
+/* Records an event of the guards and reports it as a sentence; called by the trainer on every worker, acts on rank
+ * 0. */
 static ls_status take_event(void *ctx, const ls_train_event *event) {
     ls_loop *l = ctx;
     char note[2 * NOTE_MAX];
@@ -169,7 +182,8 @@ static ls_status take_event(void *ctx, const ls_train_event *event) {
     return ls_loop_report(l, (ls_run_event){.kind = LS_RUN_NOTICED, .text = note});
 }
 
-/* Adds the times of a step to the watch that decides whether to redistribute the groups among replicas. Rank 0 only. */
+/* Adds the busy times of a step to the watch that decides whether to redistribute the groups among replicas, and notes
+ * if it asks for that. Rank 0 only. */
 static void look_at_shares(ls_loop *l, double step_s) {
     const ls_trainer *t = l->trainer;
     double left_s = step_s * (double)(t->settings.options.steps - t->step);
@@ -177,6 +191,8 @@ static void look_at_shares(ls_loop *l, double step_s) {
     l->shares.is_wanted = ls_share_watch_add(&l->shares.watch, t->time.ms[LS_WORKER_BUSY], ls_clock_seconds(), left_s);
 }
 
+/* Records and reports a completed step, and adds it to the summary. Rank 0 only. gpu_wait_ms: see
+ * ls_loop_record_step(). */
 static ls_status tell_step(ls_loop *l, const ls_step_result *result, const ls_step *step, double gpu_wait_ms) {
     ls_loop_record_step(l, result, step, gpu_wait_ms);
     l->summary.steps++;
@@ -185,8 +201,8 @@ static ls_status tell_step(ls_loop *l, const ls_step_result *result, const ls_st
     return ls_loop_report(l, (ls_run_event){.kind = LS_RUN_STEPPED, .step = step});
 }
 
-/* Returns the requests of this worker for the next step: save, if the time has come (rank 0) or SIGUSR1 arrived (any
- * worker), or leave. All workers know them after the step. */
+/* Returns the LS_REQUEST_* bits of this worker for the next step: save, if the time has come (rank 0) or SIGUSR1
+ * arrived (any worker), or leave. All workers know them after the step. */
 static int requests_of(const ls_loop *l, double now_s) {
     int asked_to = ls_stop_take_save() ? LS_REQUEST_SAVE : 0;
     if (l->world && (l->shares.is_wanted || ls_world_should_leave(l->world))) asked_to |= LS_REQUEST_LEAVE;
@@ -227,10 +243,13 @@ ls_status ls_loop_step(ls_loop *l, ls_step *out) {
 
 /* ---- all steps --------------------------------------------------------------------------------------------------- */
 
+/* Returns whether --early-stop ends the run. */
 static bool is_over(const ls_loop *l) {
     return ls_validation_is_over(&l->trainer->validation, l->trainer->settings.options.early_stop);
 }
 
+/* Does what is due after a completed step: evaluation, sample, checkpoint; then notes for recovery that all of it is
+ * done. Collective. */
 static ls_status after_step(ls_loop *l) {
     const ls_settings *s = &l->trainer->settings;
     int64_t done = l->trainer->step;
@@ -247,14 +266,14 @@ static ls_status after_step(ls_loop *l) {
     return LS_OK;
 }
 
-/* Returns the seconds since a worker was lost; more than 0. */
+/* Returns the seconds since a worker was lost; at least 0.001. */
 static double lost_s(const ls_loop *l) {
     uint64_t seen_ns = ls_world_attempt(l->world)->seen_ns, now_ns = ls_clock_ns();
     return seen_ns > 0 && now_ns > seen_ns ? (double)(now_ns - seen_ns) * 1e-9 : 1e-3;
 }
 
-/* Records the step that the previous attempt had decided but perhaps not recorded: its metrics may end before this
- * step. */
+/* Records and finishes the step that the previous attempt had decided but perhaps not recorded: its metrics may end
+ * before this step. Collective. */
 static ls_status settle_taken(ls_loop *l) {
     const ls_trainer *t = l->trainer;
     const ls_step_result *result = &l->taken->result;
@@ -274,6 +293,7 @@ static ls_status settle_taken(ls_loop *l) {
     return after_step(l);
 }
 
+/* Reports that --early-stop ends the run. Rank 0 reports. */
 static ls_status tell_early_stop(ls_loop *l) {
     const ls_validation *v = &l->trainer->validation;
     char note[NOTE_MAX], best[NOTE_MAX / 2] = "";
@@ -309,7 +329,7 @@ void ls_loop_end(ls_loop *l) {
     ls_stop_restore();
 }
 
-/* Tells the supervisor which replica is slow. */
+/* Leaves the measured speeds of the replicas and a sentence about the slowest one to the supervisor. */
 static void tell_shares(const ls_loop *l) {
     const ls_share_watch *w = &l->shares.watch;
     ls_left_shares shares = {.rows = l->trainer->layout.dp};
@@ -324,7 +344,8 @@ static void tell_shares(const ls_loop *l) {
     ls_left_share(&l->trainer->recover, &shares);
 }
 
-/* Leaves the run, which continues with other workers: copies the state to shared memory, where they find it. */
+/* Leaves the run, which continues with other workers (new shares, or a resize): copies the state to shared memory,
+ * where they find it. Collective. */
 static ls_status leave(ls_loop *l) {
     if (l->shares.is_wanted) tell_shares(l);
     LS_TRY(ls_loop_settle_save(l));
@@ -334,7 +355,8 @@ static ls_status leave(ls_loop *l) {
     return LS_OK;
 }
 
-/* Leaves after a wrong result. The supervisor decides which worker it does not start again. */
+/* Leaves after wrong numbers of a worker were found: leaves state and the blame to the supervisor, which decides which
+ * worker it does not start again. Collective. */
 static ls_status leave_wrong(ls_loop *l) {
     LS_TRY(ls_loop_settle_save(l)); /* what is being saved was proved */
     l->failed = false;
@@ -345,6 +367,7 @@ static ls_status leave_wrong(ls_loop *l) {
     return LS_OK;
 }
 
+/* Runs all steps and the last save; ls_loop_run() handles a failure. */
 static ls_status run_all_steps(ls_loop *l) {
     ls_trainer *t = l->trainer;
     double begin = ls_clock_seconds();

@@ -1,4 +1,5 @@
-/* loop.h: a training run around a trainer: metrics, evaluations, samples, checkpoints, an orderly stop.
+/* loop.h: a training run around a trainer: metrics, evaluations, samples, checkpoints, an orderly stop. ls_run_train()
+ * and ls_run_step() of the library (api/run_work.c) call it in every worker.
  *
  * All calls are collective; rank 0 reports through the event function. A signal to any worker stops all after the step,
  * or within it if time is short: see "Stopping in time" in loop.c. The event of a step follows its metrics, and a
@@ -22,36 +23,38 @@
 #include "run/shares.h"
 #include "run/trainer.h"
 
-/* Times of a recovery after a lost worker; ls_attempt has the earlier ones, seen_ns and begun_ns. */
+/* When the parts of a recovery after a lost worker were complete, by ls_clock_ns(); ls_attempt has the earlier times,
+ * seen_ns and begun_ns. */
 typedef struct ls_recovery {
-    uint64_t made_ns;  /* data, device and trainer */
-    uint64_t taken_ns; /* the state */
-    uint64_t ready_ns; /* all else: the first step may begin */
+    uint64_t made_ns;  /* data, device and trainer were there */
+    uint64_t taken_ns; /* the state was taken over */
+    uint64_t ready_ns; /* all else was done: the first step may begin */
 } ls_recovery;
 
 /* The text that the model continues every --sample-every steps. */
 typedef struct ls_loop_sample {
     const ls_tokenizer *tokenizer; /* NULL: no samples */
     ls_generate_options options;
-    const int32_t *prompt;
+    const int32_t *prompt; /* token ids; borrowed */
     size_t prompt_tokens;
 } ls_loop_sample;
 
-/* Whether the groups are redistributed among replicas of different speed (shares.h). */
+/* Whether the gradient groups are redistributed among replicas of different speed, which takes a restart of all workers
+ * (shares.h). */
 typedef struct ls_loop_shares {
-    bool is_allowed;
-    int times;     /* how often this was done, */
-    double last_s; /* when last, */
-    double cost_s; /* and how long it takes */
+    bool is_allowed; /* the run is supervised, and its layout can be changed so */
+    int times;       /* how often this was done, */
+    double last_s;   /* when last, by ls_clock_seconds(), */
+    double cost_s;   /* and how many seconds it takes */
     /* private */
     ls_share_watch watch; /* of rank 0 */
     bool is_wanted;       /* rank 0 asks all workers to leave for other shares */
 } ls_loop_shares;
 
-/* Durations, for the decision whether work that is begun ends within a grace period. */
+/* Times in seconds, for the decision whether work that is begun would end within the grace period after a signal. */
 typedef struct ls_loop_work {
-    double begin_s;                        /* when the present work began: a step, an evaluation, a sample */
-    double usual_s;                        /* how long the last one of its kind took; 0: not known */
+    double begin_s; /* when the present work (a step, an evaluation, a sample) began, by ls_clock_seconds() */
+    double usual_s; /* how long the last one of its kind took; 0: not known */
     double step_s, evaluation_s, sample_s; /* how long the last ones took */
 } ls_loop_work;
 
@@ -62,7 +65,7 @@ struct ls_loop {
     ls_loop_saves saves;
     ls_loop_sample sample;
     ls_loop_shares shares;
-    double peak_flops_s;          /* of all workers' devices; 0: MFU is not known */
+    double peak_flops_s;          /* FLOP/s of all workers' devices together; 0: MFU is not known */
     ls_world *world;              /* of a run that is supervised (comm/world/attempt.h); else NULL */
     const ls_left_numbers *taken; /* what the attempt before left (recover/left.h); NULL: this is the first */
     ls_recovery recovery;         /* then, of this worker */
@@ -71,33 +74,39 @@ struct ls_loop {
     ls_run_summary summary; /* filled, on rank 0 */
     /* private */
     ls_loop_work work;
-    double flops; /* of a step */
+    double flops; /* FLOPs of a step, for MFU */
     bool reports; /* this is rank 0 */
     int stop;     /* signal upon which all workers stop; 0: none */
     bool gave_up; /* the step after the last completed one was abandoned, to stop in time */
     bool failed;  /* the run */
-    bool in_step; /* a failure now is one of a step */
-    int requests; /* LS_REQUEST_*, known to all workers */
+    bool in_step; /* ls_trainer_step() has begun and not succeeded: a failure now is one of a step */
+    int requests; /* LS_REQUEST_* of any worker in the last step, known to all */
     bool leaves;  /* the supervisor has asked all workers to leave, and they do */
 };
 
-/* Calls `event` with an event of the run, on rank 0. */
+/* Passes an event of the run to the caller's callback on rank 0 and returns its status; LS_OK elsewhere. Not
+ * collective. */
 ls_status ls_loop_report(const ls_loop *loop, ls_run_event event);
 
-/* Until ls_loop_end() signals request an orderly stop (stop.h). The struct must not be moved in between. */
+/* Prepares the loop for its first step and installs signal handlers (stop.h): until ls_loop_end() signals request an
+ * orderly stop. The struct must not be moved in between. */
 ls_status ls_loop_begin(ls_loop *loop);
+/* Ends saves and records, and restores the signal handlers. To be called also after a failure; not collective. */
 void ls_loop_end(ls_loop *loop);
 
-/* Runs all steps of the settings. Returns LS_OK, or ls_stop_status() after a signal: the current step was then finished
- * or abandoned, and the last completed one is saved. */
+/* Runs all steps of the settings. Returns LS_OK, or the status of ls_stop_status_of() after a signal: the current step
+ * was then finished or abandoned, and the last completed one is saved. In a supervised run also returns LS_OK when all
+ * workers leave so that the run continues with others (`leaves`). */
 ls_status ls_loop_run(ls_loop *loop);
 
-/* The parts of the loop, for a caller with its own loop. A step after which all workers must stop returns LS_OK and
- * sets `stop`; so does an abandoned step, which does not count in `step` of the trainer. An abandoned evaluation
- * likewise returns LS_OK, with a loss of NaN. */
+/* Makes and records one step, for a caller with its own loop. Returns LS_OK also if all workers must stop after it,
+ * which `stop` says, and if it was abandoned: then it does not count in `step` of the trainer, and out->loss is NaN. */
 ls_status ls_loop_step(ls_loop *loop, ls_step *out);
+/* Evaluates the validation data, records and reports the result. Returns LS_OK also if a worker abandoned it to stop in
+ * time; then out->loss is NaN. */
 ls_status ls_loop_evaluate(ls_loop *loop, ls_evaluation *out);
-/* Writes a checkpoint, which is on disk on return. Does nothing if this step is saved already. */
+/* Writes a checkpoint, which is on disk on return. Does nothing if this step is saved already, or nothing is saved at
+ * all. */
 ls_status ls_loop_save(ls_loop *loop);
 
 #endif

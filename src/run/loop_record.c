@@ -1,4 +1,4 @@
-/* loop_record.c: the lines of metrics of a run, and its log of state sums. */
+/* loop_record.c: formats and writes the lines of metrics of a run, and its log of state sums. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@
 
 enum { SAMPLE_MAX = 8192 };
 
-/* Counts metrics lines that cannot be written. They never end the run, because its weights are worth more than its
- * metrics. */
+/* Takes the status of writing a line: counts lines that cannot be written, and warns of the first. They never end the
+ * run, because its weights are worth more than its metrics. */
 static void wrote(ls_loop *l, ls_status status) {
     if (status == LS_OK) return;
     if (l->record.lost++ == 0) {
@@ -25,19 +25,20 @@ static void wrote(ls_loop *l, ls_status status) {
     l->record.to = l->trainer->step;
 }
 
+/* Returns the wall-clock time in microseconds since 1970. */
 static int64_t unix_us(void) {
     struct timespec now = {0};
     (void)clock_gettime(CLOCK_REALTIME, &now);
     return now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000;
 }
 
-/* Adds the time at which the line is written, for curves over time. */
+/* Adds the wall-clock time, in ms since 1970, at which the line is written, for curves over time. */
 static void add_time(ls_metrics *m) { ls_metrics_add_i64(m, "unix_ms", unix_us() / 1000); }
 
 /* ---- begin and end ----------------------------------------------------------------------------------------------- */
 
-/* Estimates the entropy of single tokens from a sample spread over the data: a model has learned something only if its
- * loss is lower. NaN if it is not known, as for images. */
+/* Returns the entropy of single tokens, in nats, estimated from a sample spread over the data: a model has learned
+ * something only if its loss is lower. NaN if it is not known, as for images. */
 static double unigram_nats(const ls_trainer *t) {
     enum { PIECES = 64, PIECE = 1024 };
     const ls_corpus *corpus = t->input.data.corpus;
@@ -58,8 +59,8 @@ static double unigram_nats(const ls_trainer *t) {
     return counted > 0 ? sum / (double)counted : (double)NAN;
 }
 
-/* Records how long recovery took after the loss of a worker, and its parts: the old workers end, the new ones start,
- * take over the state, and are ready. */
+/* Adds to the line of a start how long recovery took after the loss of a worker, and its parts, in ms: the old workers
+ * end, the new ones start, take over the state, and are ready. */
 static void record_recovery(ls_loop *l, const ls_attempt *attempt) {
     const ls_recovery *r = &l->recovery;
     const uint64_t at[] = {attempt->seen_ns ? attempt->seen_ns : attempt->begun_ns, attempt->begun_ns, r->made_ns,
@@ -73,8 +74,8 @@ static void record_recovery(ls_loop *l, const ls_attempt *attempt) {
     ls_metrics_add_bool(l->record.metrics, "taken", !l->taken->settled && l->trainer->step == l->taken->step);
 }
 
-/* Records the machine that makes the next steps. Called with the first step, so that a start without steps leaves no
- * line. */
+/* Writes the line "started" with the machine that makes the next steps. Called with the first step, so that a start
+ * without steps leaves no line. */
 static void record_start(ls_loop *l) {
     const ls_trainer *t = l->trainer;
     ls_metrics_begin(l->record.metrics);
@@ -102,7 +103,6 @@ static void record_start(ls_loop *l) {
     l->record.told_start = true;
 }
 
-/* Records why the run stops if there are steps left. */
 void ls_loop_record_stop(ls_loop *l, const char *reason) {
     const ls_trainer *t = l->trainer;
     if (!l->reports || !l->record.told_start || t->step >= t->settings.options.steps) return;
@@ -114,15 +114,16 @@ void ls_loop_record_stop(ls_loop *l, const char *reason) {
 
 /* ---- a step ------------------------------------------------------------------------------------------------------ */
 
-/* Adds the state hash after the previous step, which is known only now (run/state_hash.h). */
+/* Adds the state hash after the previous step, which is known only now, because it travels with the sum of this step
+ * (run/state_hash.h). */
 static void add_state(ls_metrics *m, const ls_trainer *t) {
     char text[LS_HASH_TEXT_BYTES];
     ls_hash_text(t->state.hash, text);
     ls_metrics_add_text(m, "state_before", text);
 }
 
-/* Adds the memory in use, at most once a second, because reading it is a system call. Of a GPU: all memory in use on
- * the device of rank 0. */
+/* Adds the bytes of memory in use, at most once a second, because reading it is a system call: of the host, and of rank
+ * 0's GPU all that is in use there. */
 static void add_memory(ls_loop *l) {
     const ls_trainer *t = l->trainer;
     ls_device_usage usage;
@@ -134,6 +135,7 @@ static void add_memory(ls_loop *l) {
         ls_metrics_add_f64(l->record.metrics, "gpu_memory_bytes", (double)(usage.total - usage.free));
 }
 
+/* Writes the line of a step; the loss as a hexadecimal float, so that no bit is lost. */
 static ls_status record_step(ls_loop *l, const ls_step_result *result, const ls_step *step, double gpu_wait_ms) {
     ls_metrics *m = l->record.metrics;
     const ls_trainer *t = l->trainer;
@@ -166,8 +168,11 @@ static void add_share(ls_metrics *m, const char *name, int64_t part, int64_t who
     if (whole > 0) ls_metrics_add_f64(m, name, (double)part / (double)whole);
 }
 
+/* Returns the square root of a sum of squares. */
 static double length(ls_exact_sum sum) { return sqrt(ls_exact_sum_value(&sum)); }
 
+/* Writes the numerics of one block: norms, and shares of values that rounding flushed to zero or that are near
+ * overflow. */
 static ls_status record_block(ls_metrics *m, const ls_trainer *t, int b) {
     const ls_block_numerics *n = &t->guard.numerics[b];
     char name[LS_PARAM_NAME_MAX];
@@ -189,6 +194,7 @@ static ls_status record_block(ls_metrics *m, const ls_trainer *t, int b) {
     return ls_metrics_end(m);
 }
 
+/* Writes the line of the gradient noise scale, if it has been measured. */
 static ls_status record_noise(ls_metrics *m, const ls_trainer *t) {
     const ls_settings *s = &t->settings;
     ls_noise_value v = ls_noise_get(&t->guard.noise, (int64_t)(s->B * s->T), (int64_t)s->B);
@@ -204,7 +210,7 @@ static ls_status record_noise(ls_metrics *m, const ls_trainer *t) {
     return ls_metrics_end(m);
 }
 
-/* Records a line per block and one for the noise scale. */
+/* Writes a line of numerics for each block, and the one of the noise scale. */
 static ls_status record_numerics(ls_metrics *m, const ls_trainer *t) {
     for (int b = 0; b < t->model->nblocks; b++) LS_TRY(record_block(m, t, b));
     return record_noise(m, t);
@@ -218,7 +224,6 @@ void ls_loop_record_step(ls_loop *l, const ls_step_result *result, const ls_step
     if (result->finite && every > 0 && t->step % every == 0) wrote(l, record_numerics(l->record.metrics, t));
 }
 
-/* Appends the sums of the state to the log that `lockstep bisect` reads. A failure only disables the log. */
 void ls_loop_record_state(ls_loop *l) {
     const ls_trainer *t = l->trainer;
     if (!l->record.folder || l->record.states_are_lost || !t->state.parts || t->state.step != t->step - 1) return;
@@ -249,7 +254,6 @@ void ls_loop_record_evaluation(ls_loop *l, const ls_evaluation *evaluation) {
     wrote(l, ls_metrics_end(m));
 }
 
-/* Records a generated sample, truncated so that the line has a bounded length. */
 void ls_loop_record_sample(ls_loop *l, const char *text, size_t bytes) {
     char kept[SAMPLE_MAX + 1];
     if (bytes > SAMPLE_MAX) bytes = SAMPLE_MAX;
@@ -262,7 +266,6 @@ void ls_loop_record_sample(ls_loop *l, const char *text, size_t bytes) {
     wrote(l, ls_metrics_end(l->record.metrics));
 }
 
-/* Records that a checkpoint was saved, so that a resumed run that does not find it can tell. */
 void ls_loop_record_save(ls_loop *l, const ls_save_outcome *o) {
     ls_metrics_begin(l->record.metrics);
     ls_metrics_add_i64(l->record.metrics, "step", l->trainer->step);

@@ -1,4 +1,5 @@
-/* loop_record.h: the metrics of a run, as its loop writes them on rank 0; private to loop*.c.
+/* loop_record.h: the lines of metrics.jsonl and the log of state sums of a run, as the loop writes them; private to
+ * loop*.c. Rank 0 alone calls these functions, except ls_loop_record_state().
  *
  * Lines that cannot be written never end the run, because its weights are worth more than its metrics: the first such
  * line is a warning at once, and ls_loop_record_end() names the steps whose lines are missing. */
@@ -17,7 +18,7 @@ typedef struct ls_loop_record {
     ls_metrics *metrics; /* borrowed; of rank 0 */
     const char *folder;  /* of the run, visible to all workers, for the log of state sums; NULL: no such log */
     /* private */
-    bool told_start;      /* the line that begins what this process adds is written */
+    bool told_start;      /* this process has written its line "started", before its first step */
     double memory_s;      /* when memory was last recorded; 0: not yet */
     int64_t lost;         /* lines that could not be written, */
     int64_t from, to;     /* of these steps */
@@ -25,20 +26,24 @@ typedef struct ls_loop_record {
     bool states_are_lost; /* the log cannot be written */
 } ls_loop_record;
 
-/* Records a step, before it the line that begins this process, and after it numerics if they are due. gpu_wait_ms: how
- * long the host waited for its GPU; below 0: there is none. */
+/* Writes the line of a step; before the first one the line of the start of this process, and after it lines of
+ * --numerics if they are due. gpu_wait_ms: how long the host waited for its GPU in this step; below 0: there is no GPU,
+ * and the figure is left out. */
 void ls_loop_record_step(ls_loop *loop, const ls_step_result *result, const ls_step *step, double gpu_wait_ms);
-/* Appends the sums of the state to the log that `lockstep bisect` reads. On every worker. */
+/* Appends the sums of the state by tensor, after the previous step, to this worker's log, which `lockstep bisect`
+ * reads. Every worker calls it after each step. A failure only disables the log, with a warning. */
 void ls_loop_record_state(ls_loop *loop);
+/* Writes the line of a guard's event. */
 void ls_loop_record_event(ls_loop *loop, const ls_train_event *event);
+/* Writes the line of an evaluation after the present step. */
 void ls_loop_record_evaluation(ls_loop *loop, const ls_evaluation *evaluation);
-/* Records a generated text, cut to a bounded length. */
+/* Writes the line of a generated text, cut to 8 KiB; NUL bytes become question marks. */
 void ls_loop_record_sample(ls_loop *loop, const char *text, size_t bytes);
-/* Records that a checkpoint was saved, or why not, so that a resumed run that does not find it can tell. */
+/* Writes the line of a save, also of a failed one, so that a resumed run that does not find the checkpoint can tell. */
 void ls_loop_record_save(ls_loop *loop, const ls_save_outcome *outcome);
-/* Records why the run stops before its last step. */
+/* Writes why the run stops, if steps are left and a line of this process exists; else does nothing. */
 void ls_loop_record_stop(ls_loop *loop, const char *reason);
-/* Warns of missing lines and closes the log. */
+/* Warns of missing lines and closes the log of state sums; metrics stay open. */
 void ls_loop_record_end(ls_loop *loop);
 
 #endif

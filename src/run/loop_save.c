@@ -1,4 +1,4 @@
-/* loop_save.c: when a run saves a checkpoint, and what follows from its outcome. */
+/* loop_save.c: decides when a run saves a checkpoint, and reports what came of it. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -19,8 +19,8 @@ enum { NOTE_MAX = 256, BEST_SHARE = 10 };
 /* ---- outcomes ---------------------------------------------------------------------------------------------------- */
 
 /* Chooses the interval of --save-every auto with the formula of Young and Daly: with one failure every M seconds and
- * saves that cost C seconds, an interval of √(2 · C · M) loses least. Called on rank 0, whose clock counts. The
- * interval is at least two saves long, so that each save can finish. */
+ * saves that cost C seconds, an interval of √(2 · C · M) loses least. At least two saves long, so that each save can
+ * finish. Called on rank 0, whose clock counts. */
 static void choose_interval(ls_loop *l, const ls_save_outcome *o) {
     const double mtbf_h = 3, least_s = 10, most_s = 86400;
     const ls_options *given = &l->trainer->settings.options;
@@ -34,7 +34,7 @@ static void choose_interval(ls_loop *l, const ls_save_outcome *o) {
                 every_s, o->stall_s, mtbf_s / 3600);
 }
 
-/* Reports the outcome of a save. Does nothing except on rank 0. */
+/* Records the outcome of a save in the metrics, and reports or warns. Does nothing except on rank 0. */
 static ls_status tell_saved(ls_loop *l, const ls_save_outcome *o) {
     char text[NOTE_MAX];
     if (!l->reports) return LS_OK;
@@ -55,7 +55,8 @@ static ls_status tell_saved(ls_loop *l, const ls_save_outcome *o) {
     return ls_loop_report(l, (ls_run_event){.kind = LS_RUN_SAVED, .text = text});
 }
 
-/* Makes this step the newest sound one, unless its save fails; take_failure() undoes it. */
+/* Notes that the present step is being saved, as if that had succeeded, because the checkpoint holds these notes;
+ * take_failure() undoes it. */
 static void take_saving(ls_loop *l) {
     ls_trainer *t = l->trainer;
     l->saves.before = t->validation;
@@ -66,6 +67,7 @@ static void take_saving(ls_loop *l) {
     l->saves.saved_s = ls_clock_seconds(); /* what fails is not tried again at once */
 }
 
+/* Undoes take_saving() after a save has failed. */
 static void take_failure(ls_loop *l) {
     ls_validation *v = &l->trainer->validation;
     l->saves.saved_step = l->saves.sound_step;
@@ -73,7 +75,6 @@ static void take_failure(ls_loop *l) {
     v->saved_step = l->saves.before.saved_step;
 }
 
-/* Waits for the save in progress and handles its outcome. Collective. */
 ls_status ls_loop_settle_save(ls_loop *l) {
     if (!l->saves.enabled) return LS_OK;
     ls_save_outcome o;
@@ -85,7 +86,7 @@ ls_status ls_loop_settle_save(ls_loop *l) {
 
 /* ---- saving ------------------------------------------------------------------------------------------------------ */
 
-/* Saves while training waits. */
+/* Saves while training waits. `since_s`: since when it has waited. */
 static ls_status save_now(ls_loop *l, double since_s) {
     ls_save_outcome o;
     take_saving(l);
@@ -115,7 +116,7 @@ ls_status ls_loop_save(ls_loop *l) {
     return save_now(l, since_s);
 }
 
-/* Starts a save in the background, for which a snapshot must fit into memory. */
+/* Starts a save in the background; the saver must have a snapshot. */
 static ls_status begin_save(ls_loop *l, double since_s) {
     take_saving(l);
     (void)ls_phase_enter(LS_PHASE_SAVE);
@@ -129,7 +130,7 @@ static ls_status begin_save(ls_loop *l, double since_s) {
     return status;
 }
 
-/* Saves at a step that is due, between two steps. */
+/* Saves at a step that is due, in the background if possible. A failure of the save is reported, and is LS_OK. */
 static ls_status save_along(ls_loop *l) {
     double since_s = ls_clock_seconds();
     LS_TRY(ls_loop_settle_save(l));
@@ -145,7 +146,8 @@ static ls_status save_along(ls_loop *l) {
     return tell_saved(l, &o);
 }
 
-/* Allocates the memory of the first save halfway before it is due, so that the save itself does not wait. */
+/* Allocates the snapshot at the first save, or halfway before it is due, so that the save itself does not wait for
+ * memory. Once in a run; warns if there is too little memory. */
 static ls_status prepare_first_save(ls_loop *l, bool is_due_now) {
     const ls_settings *s = &l->trainer->settings;
     char why[LS_MESSAGE_MAX];
@@ -157,12 +159,13 @@ static ls_status prepare_first_save(ls_loop *l, bool is_due_now) {
     return LS_OK;
 }
 
-/* Reports a background save that has ended since the last call. */
+/* Reports, on rank 0, a background save that has ended since the last call; does not wait. */
 static ls_status look_at_save(ls_loop *l) {
     ls_save_outcome o;
     return l->reports && ls_saver_look(l->saves.saver, &o) ? tell_saved(l, &o) : LS_OK;
 }
 
+/* Returns whether a save is due after this step; the same on all workers. */
 static bool save_is_due(const ls_loop *l) {
     const ls_trainer *t = l->trainer;
     const ls_settings *s = &t->settings;
@@ -213,7 +216,6 @@ void ls_loop_save_end(ls_loop *l) {
     l->saves.saver = NULL;
 }
 
-/* Returns whether the state is that of the last completed step on all workers, and they can still save together. */
 bool ls_loop_may_save(const ls_loop *l) {
     const ls_trainer *t = l->trainer;
     bool alone = !t->world || ls_world_size(t->world) == 1;
@@ -221,7 +223,6 @@ bool ls_loop_may_save(const ls_loop *l) {
     return l->in_step ? t->failure.ended_whole : alone;
 }
 
-/* Saves after a failure. Keeps all older checkpoints, because the cause may have begun before them. */
 ls_status ls_loop_save_last(ls_loop *l) {
     bool finite = false;
     LS_TRY(ls_trainer_is_finite(l->trainer, &finite));

@@ -1,4 +1,4 @@
-/* progress.c: the fields of a line, which of them fit, and how they reach a terminal.
+/* progress.c: formats the line of a step, decides which of its fields fit, and draws it on a terminal.
  *
  * Fields stand in a fixed order. Each has a rank: when a line is wider than the window, the field of the highest rank
  * is left out, again and again, until the rest fits. All text is ASCII, so bytes are columns. */
@@ -70,7 +70,6 @@ void ls_progress_time_text(double seconds, char text[TEXT_MAX]) {
         snprintf(text, TEXT_MAX, "%" PRId64 "d%02" PRId64 "h", s / 86400, s / 3600 % 24);
 }
 
-/* Formats milliseconds with three significant digits. */
 void ls_progress_ms_text(double ms, char text[TEXT_MAX]) {
     snprintf(text, TEXT_MAX, "%.*f ms", ms < 10 ? 2 : ms < 100 ? 1 : 0, ms);
 }
@@ -85,14 +84,16 @@ void ls_progress_speed_text(double per_s, bool is_images, char text[TEXT_MAX]) {
         snprintf(text, TEXT_MAX, "%.2fM %s/s", per_s / 1e6, unit);
 }
 
+/* Returns the number of decimal digits. */
 static int digits_of(int64_t n) {
     char text[TEXT_MAX];
     return snprintf(text, sizeof text, "%" PRId64, n);
 }
 
-/* Returns x, with a positive sign if it is NaN: the sign of a NaN differs between machines. */
+/* Returns x; a NaN always as the same NaN, because its sign, which would be printed, differs between machines. */
 static double one_nan(double x) { return isnan(x) ? (double)NAN : x; }
 
+/* Fills the text of each field; those without a value stay empty. A negative eta_s has none. */
 static void format_fields(fields *f, const ls_step *s, double eta_s) {
     char eta[TEXT_MAX];
     *f = (fields){0};
@@ -109,6 +110,7 @@ static void format_fields(fields *f, const ls_step *s, double eta_s) {
     snprintf(f->text[FIELD_ETA], TEXT_MAX, "ETA %.*s", TEXT_MAX - 8, eta);
 }
 
+/* Returns the columns of the fields with their separators. */
 static size_t fields_width(const fields *f) {
     size_t width = 0;
     for (int i = 0; i < FIELDS; i++) {
@@ -118,6 +120,8 @@ static size_t fields_width(const fields *f) {
     return width;
 }
 
+/* Leaves fields out, the least important first, until the rest fits into `columns` (0: no limit), or only those of rank
+ * 0 are left. */
 static void fit(fields *f, int columns) {
     while (columns > 0 && fields_width(f) > (size_t)columns) {
         int worst = 0;
@@ -130,17 +134,20 @@ static void fit(fields *f, int columns) {
 
 /* ---- lines ------------------------------------------------------------------------------------------------------- */
 
+/* Returns the escape sequence that begins the field: bold for the loss, red if a number is not finite, else "". */
 static const char *colour_of(field_id id, const ls_step *s) {
     if (id == FIELD_LOSS) return isfinite(s->loss) ? "\x1b[1m" : "\x1b[1;31m";
     if (id == FIELD_NORM) return isfinite(s->norm) ? "" : "\x1b[1;31m";
     return "";
 }
 
+/* Appends a text, cut where the line is full. */
 static void append(char line[LS_PROGRESS_LINE_MAX], const char *text) {
     size_t used = strlen(line);
     snprintf(line + used, LS_PROGRESS_LINE_MAX - used, "%s", text);
 }
 
+/* Joins the fields to a line. */
 static void join_fields(const fields *f, const ls_step *s, bool colours, char line[LS_PROGRESS_LINE_MAX]) {
     line[0] = '\0';
     for (int i = 0; i < FIELDS; i++) {
@@ -175,6 +182,7 @@ ls_progress_show ls_progress_cadence(const ls_progress_moment *m) {
 
 /* ---- output ------------------------------------------------------------------------------------------------------ */
 
+/* Returns whether the environment variable exists and is not empty. */
 static bool is_set(const char *variable) {
     const char *value = getenv(variable);
     return value && *value;
@@ -193,6 +201,7 @@ static bool is_utf8(void) {
 
 static volatile sig_atomic_t window_changed;
 
+/* Signal handler of SIGWINCH: notes that the window has changed. */
 static void note_window(int signal_number) {
     (void)signal_number;
     window_changed = 1;
@@ -214,6 +223,7 @@ void ls_progress_init(ls_progress *p, FILE *out, int64_t log_every) {
     (void)sigaction(SIGWINCH, &action, NULL); /* without it the next drawing notices */
 }
 
+/* Gets the size of the window: that of the struct, which tests set, else the terminal's, else 80 by 24. */
 static void window_of(const ls_progress *p, int *columns, int *rows) {
     struct winsize window = {0};
     int fd = fileno(p->out);
@@ -225,20 +235,22 @@ static void window_of(const ls_progress *p, int *columns, int *rows) {
     *rows = known && window.ws_row > 0 ? window.ws_row : ROWS_UNKNOWN;
 }
 
+/* Returns the columns of the window. */
 static int columns_of(const ls_progress *p) {
     int columns, rows;
     window_of(p, &columns, &rows);
     return columns;
 }
 
-/* Flushes the output and ignores failures, because a run must not end when its pipe is closed or the log's disk is
- * full. The stream keeps the error, which the program reports when it ends. */
+/* Flushes the output and returns LS_OK, because a run must not end when its pipe is closed or the log's disk is full.
+ * The stream keeps the error, which the program reports when it ends. */
 static ls_status flush(const ls_progress *p) {
     (void)fflush(p->out);
     return LS_OK;
 }
 
-/* Draws the live line. Leaves the last column free, because some terminals wrap after it. */
+/* Draws the line of the last step over the one before, with as many fields as fit. Leaves the last column free, because
+ * some terminals wrap after it. */
 static void put_live_line(const ls_progress *p) {
     char line[LS_PROGRESS_LINE_MAX];
     fields f;
@@ -251,14 +263,15 @@ static void put_live_line(const ls_progress *p) {
     fprintf(p->out, TO_LINE_START "%s", line);
 }
 
+/* Writes the last step as a line without colours and newline, whatever its width. */
 static void put_plain_line(const ls_progress *p) {
     char line[LS_PROGRESS_LINE_MAX];
     (void)ls_progress_format(&p->last, ls_progress_eta(p), 0, line);
     fputs(line, p->out);
 }
 
-/* Takes away what is drawn: the cursor goes to the begin of its first row, wherever a window that was made narrower has
- * put that. It stands below the block, so that what other processes say begins a line. */
+/* Erases what is drawn: moves the cursor to the begin of its first row, wherever a window that was made narrower has
+ * put that. The cursor is below the block, so that output of other processes begins a line. */
 static void erase(ls_progress *p) {
     if (!p->drawn) return;
     if (p->drawn_lines == 0) {
@@ -271,6 +284,7 @@ static void erase(ls_progress *p) {
     p->drawn_lines = 0;
 }
 
+/* Draws the block with the cursor below it; returns false, without drawing, if the window is too small. */
 static bool put_block(ls_progress *p) {
     ls_progress_block block;
     int columns, rows;
@@ -285,7 +299,7 @@ static bool put_block(ls_progress *p) {
     return true;
 }
 
-/* Shows the last step. If `stays` is true, later output does not overwrite it. */
+/* Draws the last step. If `stays` is true, it becomes a line that later output does not overwrite. */
 static ls_status show(ls_progress *p, bool stays) {
     if (p->drawn_lines > 0) erase(p);
     window_changed = 0;
@@ -300,6 +314,7 @@ static ls_status show(ls_progress *p, bool stays) {
     return flush(p);
 }
 
+/* Adds a step's time to the moving average, in which the newest step has a weight of at least 5 %. */
 static void average(ls_progress *p, double seconds) {
     p->timed++;
     double weight = 1.0 / (double)p->timed;
@@ -360,7 +375,6 @@ ls_status ls_progress_noticed(ls_progress *p, const char *text) {
     return ls_progress_note(p, text);
 }
 
-/* Ends the display. Only the last step of the block stays, as a line. */
 ls_status ls_progress_end(ls_progress *p) {
     if (p->late || (p->drawn && p->drawn_lines > 0)) return show(p, true);
     if (!p->drawn) return LS_OK;
@@ -371,7 +385,7 @@ ls_status ls_progress_end(ls_progress *p) {
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
-/* Formats a duration: "1m36s", with tenths of a second below a minute. */
+/* Formats a duration: "41.9 s" below a minute, else "1m36s". */
 static void duration_text(double seconds, char text[TEXT_MAX]) {
     if (seconds < 59.95)
         snprintf(text, TEXT_MAX, "%.1f s", seconds);

@@ -8,7 +8,8 @@
  * ls_progress_cadence() says which. metrics.jsonl has every step, with the loss to its last bit. Only terminals get
  * colours, and only without NO_COLOR.
  *
- * The caller owns the struct, calls from one thread of rank 0, and hides the block (ls_progress_hide) before it writes
+ * The commands of the program call it with the events of a run. The caller owns the struct, calls from one thread of
+ * rank 0, and hides the block (ls_progress_hide) before it writes
  * to the terminal itself. Nothing is allocated and nothing needs to be released. A call fails only if the stream does.
  */
 #ifndef LS_RUN_PROGRESS_H
@@ -27,8 +28,9 @@ enum { LS_PROGRESS_LINE_MAX = 512, LS_PROGRESS_TIME_MAX = 64 };
 
 /* Formats a duration: "1m36s", "2d03h"; "?" for NaN and for 30 years or more. */
 void ls_progress_time_text(double seconds, char text[LS_PROGRESS_TIME_MAX]);
-/* Formats the time of a step, "0.52 ms" or "123 ms", and its speed, "45.7k tok/s" or "img/s". */
+/* Formats a time of `ms` milliseconds with three significant digits: "0.52 ms" or "123 ms". */
 void ls_progress_ms_text(double ms, char text[LS_PROGRESS_TIME_MAX]);
+/* Formats tokens, or images, per second: "45.7k tok/s" or "312 img/s". */
 void ls_progress_speed_text(double per_s, bool is_images, char text[LS_PROGRESS_TIME_MAX]);
 
 /* What is shown of a completed step. */
@@ -38,6 +40,7 @@ typedef enum ls_progress_show {
     LS_PROGRESS_LINE, /* a line of its own, which stays */
 } ls_progress_show;
 
+/* What ls_progress_cadence() decides by. */
 typedef struct ls_progress_moment {
     bool live;         /* a terminal */
     int64_t log_every; /* --log-every; 0: automatic */
@@ -46,9 +49,9 @@ typedef struct ls_progress_moment {
     uint64_t since_ns; /* since the last line that stays; on a terminal since the last drawing */
 } ls_progress_moment;
 
-/* Decides whether a step is shown. With log_every N every Nth step gets a line that stays. With 0 no step does on a
- * terminal; elsewhere the first ten of the process do, and then the first after five seconds without a line. The last
- * step of the run always does. */
+/* Decides whether a step is shown. With log_every N every Nth step gets a line that stays. On a terminal other steps
+ * are drawn at most ten times a second. Elsewhere, with log_every 0, the first ten steps of the process get a line, and
+ * then the first after five seconds without one. The last step is always shown. */
 ls_progress_show ls_progress_cadence(const ls_progress_moment *moment);
 
 /* What the block shows beside the last step. */
@@ -78,36 +81,39 @@ typedef struct ls_progress {
     int64_t log_every;
     int columns; /* of the window; 0: columns and rows are read at each drawing */
     int rows;
-    uint64_t (*now_ns)(void);
+    uint64_t (*now_ns)(void); /* the clock; ls_clock_ns */
     /* private */
     bool drawn, late;  /* an unfinished line or block is on the terminal; it does not show the last step yet */
     uint64_t shown_ns; /* when a step was last shown */
     int64_t timed;     /* steps in the average */
-    double average_s;
+    double average_s;  /* moving average of the seconds of a step */
     ls_step last;
     ls_progress_seen seen;
     int widths[LS_PROGRESS_BLOCK_LINES], drawn_lines; /* of the drawn block; 0: a single line */
 } ls_progress;
 
-/* Starts without any step. `out` is borrowed and stays open; whether it is a terminal decides the rest. */
+/* Initializes the display, with no step yet. `out` is borrowed and stays open; whether it is a terminal decides the
+ * rest. On a terminal also installs a handler for SIGWINCH. */
 void ls_progress_init(ls_progress *progress, FILE *out, int64_t log_every);
-/* Shows a completed step, or holds it back (ls_progress_cadence). */
+/* Takes a completed step: shows it, or holds it back, as ls_progress_cadence() says. */
 ls_status ls_progress_step_done(ls_progress *progress, const ls_step *step);
 /* Writes a line of its own above the drawn block: a sample, a checkpoint. `text` has no newline at its end. */
 ls_status ls_progress_note(ls_progress *progress, const char *text);
-/* The same for an evaluation, and for a notice of a guard, which the block shows from then on. */
+/* Writes `text` as ls_progress_note() does, and shows the evaluation in the block from then on; NULL: none. */
 ls_status ls_progress_evaluated(ls_progress *progress, const ls_evaluation *evaluation, const char *text);
+/* Writes `text` as ls_progress_note() does, and counts and shows its first line as a notice of a guard. */
 ls_status ls_progress_noticed(ls_progress *progress, const char *text);
 /* Erases what is drawn, so that something else can be written to the terminal. The next step draws it again. */
 void ls_progress_hide(ls_progress *progress);
-/* Shows the last step, if it was held back, and ends the drawn line, so that it stays. May be called again, and before
- * any step. */
+/* Shows the last step, if it was held back, and ends the drawn line, so that it stays; of a block only the last step
+ * stays, as a line. May be called again, and before any step. */
 ls_status ls_progress_end(ls_progress *progress);
 
 /* Formats the line of a step without colours or newline, cut to `columns` (0: all fields). A negative eta_s is left
- * out. Returns the number of bytes. */
+ * out. Returns the number of bytes. NaN prints without a sign. */
 size_t ls_progress_format(const ls_step *step, double eta_s, int columns, char line[LS_PROGRESS_LINE_MAX]);
-/* Estimates the seconds left from a moving average of step times; negative before the first step. */
+/* Returns the estimated seconds until the last step, from a moving average of step times; negative before the first
+ * step. */
 double ls_progress_eta(const ls_progress *progress);
 
 /* ---- the block (progress_block.c) -------------------------------------------------------------------------------- */
@@ -119,9 +125,9 @@ typedef struct ls_progress_block {
     char line[LS_PROGRESS_BLOCK_LINES][LS_PROGRESS_LINE_MAX];
     int width[LS_PROGRESS_BLOCK_LINES];
 } ls_progress_block;
-/* Formats the block; no line is wider than `columns`. */
+/* Formats the block; no line is wider than `columns`: pieces that do not fit are left out. */
 void ls_progress_block_make(const ls_progress *progress, int columns, ls_progress_block *out);
-/* Returns the rows that lines of these widths occupy after a window of so many columns has wrapped them. */
+/* Returns the rows that lines of these widths occupy in a window of `columns` columns, which wraps longer ones. */
 int ls_progress_block_rows(const int *widths, int lines, int columns);
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
@@ -162,9 +168,10 @@ ls_status ls_sample_frame(int64_t step, const char *text, size_t bytes, char **o
  * and amx, 2.4 times; small models gain less. avx512-bf16 was slower there, and is not named. */
 enum { LS_UNIT_HINT_MAX = 160 };
 
-/* Returns whether some CPUs have a faster unit for this policy. The same on all workers. */
+/* Returns whether some CPUs have a faster matrix unit for this policy: bf16 with the unit chain. The same on all
+ * workers. */
 bool ls_unit_hint_is_of_use(const ls_policy *policy);
-/* Writes the hint for a GPU, or for hgmma on a CPU; "" if there is none. */
+/* Writes what the matrix unit means on this device, if that may surprise: on a GPU, or hgmma on a CPU; "" otherwise. */
 void ls_unit_hint_device(const ls_policy *policy, bool is_gpu, char text[LS_UNIT_HINT_MAX]);
 /* Writes which option gives a 16-bit run the same bits on a machine with another default unit; "" for fp32, which has
  * no units. `is_named`: the user has already chosen the unit. */
@@ -172,7 +179,7 @@ void ls_unit_hint_agree(const ls_policy *policy, bool is_named, char text[LS_UNI
 /* Sets having[u] to 1 for each unit that this worker has. The sum over all workers is the input of ls_unit_hint_text().
  */
 void ls_unit_hint_count(int64_t having[LS_UNITS]);
-/* Writes the hint for CPUs; "" unless all workers have a faster unit. */
+/* Writes the hint for CPUs. having[u]: number of workers that have unit u; "" unless all have a faster one. */
 void ls_unit_hint_text(const int64_t having[LS_UNITS], int workers, char text[LS_UNIT_HINT_MAX]);
 
 #endif

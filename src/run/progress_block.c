@@ -26,7 +26,8 @@ enum { BAR_MIN = 8, BAR_MAX = 48, CURVE_MAX = 32, CURVE_MIN = 6, PIECE_MAX = 256
 
 /* ---- history ----------------------------------------------------------------------------------------------------- */
 
-/* Appends a loss. If the list is full, first merges each two points into their mean. */
+/* Adds a loss to the curve: to the mean of its last point, or as a new one. If the list is full, first merges each two
+ * points into their mean. */
 static void add_point(ls_progress_seen *s, double loss) {
     if (s->stride == 0) s->stride = 1;
     if (s->count > 0 && s->in_last < s->stride) {
@@ -52,6 +53,7 @@ void ls_progress_seen_step(ls_progress_seen *s, const ls_step *step) {
 
 /* ---- lines ------------------------------------------------------------------------------------------------------- */
 
+/* A line under way; `full`: a piece did not fit, so that no other follows. */
 typedef struct writer {
     char *line;
     size_t used;
@@ -66,6 +68,7 @@ static int text_columns(const char *text) {
     return width;
 }
 
+/* Appends a piece in a colour ("": none), if it fits completely; otherwise the line is full. */
 static void put_piece(writer *w, const char *colour, const char *text) {
     int width = text_columns(text);
     size_t bytes = strlen(text) + strlen(colour) + sizeof PLAIN;
@@ -79,6 +82,7 @@ static void put_piece(writer *w, const char *colour, const char *text) {
     w->width += width;
 }
 
+/* Appends a formatted piece. */
 __attribute__((format(printf, 3, 4))) static void put_printed(writer *w, const char *colour, const char *format, ...) {
     char text[PIECE_MAX];
     va_list list;
@@ -88,6 +92,7 @@ __attribute__((format(printf, 3, 4))) static void put_printed(writer *w, const c
     put_piece(w, colour, text);
 }
 
+/* Appends `count` times a character, which may have several bytes, as one piece. */
 static void put_repeated(writer *w, const char *colour, const char *character, int count) {
     char text[PIECE_MAX] = "";
     size_t used = 0;
@@ -98,6 +103,7 @@ static void put_repeated(writer *w, const char *colour, const char *character, i
 
 /* ---- the lines of the block -------------------------------------------------------------------------------------- */
 
+/* Appends the progress bar of `width` columns. */
 static void put_bar(writer *w, const ls_progress *p, int width) {
     double share = p->last.steps > 0 ? (double)p->last.step / (double)p->last.steps : 0;
     int done = (int)(share * width);
@@ -106,6 +112,7 @@ static void put_bar(writer *w, const ls_progress *p, int width) {
     put_repeated(w, DIM, p->utf8 ? "─" : "-", width - done);
 }
 
+/* Writes the first line: step, bar, percent and time left. */
 static void make_steps(const ls_progress *p, writer *w) {
     const ls_step *s = &p->last;
     char eta[LS_PROGRESS_TIME_MAX] = "", end[PIECE_MAX];
@@ -122,7 +129,8 @@ static void make_steps(const ls_progress *p, writer *w) {
     put_piece(w, "", end);
 }
 
-/* Draws the loss, scaled from its minimum to its maximum; each column is the mean of its share of the points. */
+/* Appends the loss curve in at most `width` columns, scaled from its minimum to its maximum; each column is the mean of
+ * its share of the points. */
 static void put_curve(writer *w, const ls_progress *p, int width) {
     static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     static const char *const ascii[] = {"_", ".", "-", "~", "=", "+", "*", "#"};
@@ -146,6 +154,7 @@ static void put_curve(writer *w, const ls_progress *p, int width) {
     put_piece(w, CYAN, text);
 }
 
+/* Writes the second line: loss, its curve, and the last and best evaluation. */
 static void make_loss(const ls_progress *p, writer *w) {
     const ls_step *s = &p->last;
     const ls_progress_seen *seen = &p->seen;
@@ -172,7 +181,7 @@ static void make_loss(const ls_progress *p, writer *w) {
     put_piece(w, DIM, best);
 }
 
-/* Writes the figures of the last step: speed, average time, MFU if known, learning rate, norm (red if not finite). */
+/* Writes the third line: speed, average time of a step, MFU if known, learning rate, norm (red if not finite). */
 static void make_speed(const ls_progress *p, writer *w) {
     const ls_step *s = &p->last;
     const char *dot = p->utf8 ? " · " : " | ";
@@ -187,6 +196,7 @@ static void make_speed(const ls_progress *p, writer *w) {
     put_printed(w, isfinite(s->norm) ? "" : RED, "norm %.4g", isnan(s->norm) ? (double)NAN : s->norm);
 }
 
+/* Writes the fourth line: skipped updates, notices and audits, and the last notice, cut to the window. */
 static void make_guards(const ls_progress *p, writer *w) {
     const ls_progress_seen *s = &p->seen;
     char text[LS_PROGRESS_NOTICE_MAX];

@@ -1,4 +1,4 @@
-/* room.c: sums by GPU. */
+/* room.c: gathers the free memory of GPUs, and compares it with the sum of what the workers on each of them need. */
 #include "run/room.h"
 
 #include <stdio.h>
@@ -30,6 +30,7 @@ ls_status ls_room_gather(ls_world *world, ls_device *device, ls_room *out) {
     return LS_OK;
 }
 
+/* Returns whether workers a and b use the same GPU. */
 static bool share(const ls_room *room, int a, int b) {
     return memcmp(room->of[a].id, room->of[b].id, sizeof room->of[a].id) == 0;
 }

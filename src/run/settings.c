@@ -1,4 +1,6 @@
-/* settings.c: from options to a run. */
+/* settings.c: resolves the options of a training run to settings: fills defaults, checks values and combinations, and
+ * lists what belongs to the identity. Functions resolve_* fill their part of the settings and fail with LS_ERR_INPUT,
+ * naming the option. */
 #include "run/settings.h"
 
 #include <inttypes.h>
@@ -35,8 +37,9 @@ static ls_option_id find_asked_for(const ls_options *o, ls_option_id choice, int
     return id;
 }
 
-/* Returns the default number of groups. With hgmma each group has at least 8192 tokens if there are more than two
- * groups, because each group costs a pass over the gradients. */
+/* Returns the default number of gradient groups: a power of two up to 8 and the batch. With the matrix unit hgmma
+ * fewer, so that each of more than two groups has at least 8192 tokens, because each group costs a pass over the
+ * gradients. */
 static int default_groups(const ls_settings *s) {
     size_t most = DEFAULT_GROUPS, by_tokens = s->B * s->T / GROUP_TOKENS;
     int groups = 1;
@@ -45,6 +48,8 @@ static int default_groups(const ls_settings *s) {
     return groups;
 }
 
+/* Sets the number of slices (parts into which every layer is cut, the same in every layout): a power of two, at most
+ * the key/value heads. */
 static ls_status resolve_slices(const ls_options *o, ls_settings *s) {
     s->slices = o->slices > 0 ? (int)o->slices : ls_model_default_slices(&s->shape, s->policy.unit);
     if ((s->slices & (s->slices - 1)) == 0 && (size_t)s->slices <= s->shape.kv_heads) return LS_OK;
@@ -52,6 +57,7 @@ static ls_status resolve_slices(const ls_options *o, ls_settings *s) {
                            s->shape.kv_heads, s->shape.name);
 }
 
+/* Sets sequence length T, sequences of a batch B, gradient groups and slices, and checks the micro-batch against B. */
 static ls_status resolve_batch(const ls_options *o, ls_settings *s) {
     const ls_shape *shape = &s->shape;
     s->T = o->seq > 0 ? (size_t)o->seq : shape->T < DEFAULT_T_MAX ? shape->T : DEFAULT_T_MAX;
@@ -70,7 +76,7 @@ static ls_status resolve_batch(const ls_options *o, ls_settings *s) {
     return LS_OK;
 }
 
-/* Checks that the attention weights of a batch do not exceed the random numbers of a step: each weight has its own. */
+/* Fails if the attention weights of a batch exceed the random numbers of a step, 2^48: each weight has its own. */
 static ls_status check_dropout(const ls_options *o, const ls_settings *s) {
     double pairs = (double)s->B * (double)s->shape.H * (double)s->T * (double)s->T;
     if (o->dropout == 0 || pairs <= (double)LS_RNG_INDEX_LIMIT) return LS_OK;
@@ -110,6 +116,7 @@ ls_status ls_settings_precision(const ls_options *o, ls_policy *out) {
     return ls_unit_check(out->unit);
 }
 
+/* Sets the loss scale of fp16; otherwise it is constant and 1, and options that only fp16 uses are refused. */
 static ls_status resolve_scale(const ls_options *o, ls_settings *s) {
     ls_loss_scale_settings *scale = &s->loss_scale;
     *scale = (ls_loss_scale_settings){.constant = true, .hysteresis = 1};
@@ -135,6 +142,8 @@ static ls_status resolve_scale(const ls_options *o, ls_settings *s) {
     return ls_loss_scale_check(scale);
 }
 
+/* Sets all number types: of activations, of gradients on the wire and while they are summed, and whether there are
+ * master weights. */
 static ls_status resolve_policy(const ls_options *o, ls_settings *s) {
     LS_TRY(ls_settings_precision(o, &s->policy));
     s->policy.reduce = o->reduce_dtype;
@@ -145,6 +154,7 @@ static ls_status resolve_policy(const ls_options *o, ls_settings *s) {
     return resolve_scale(o, s);
 }
 
+/* Sets the optimizer and its constants; the learning rate comes from resolve_lr(). */
 static ls_status resolve_optimizer(const ls_options *o, ls_settings *s) {
     s->optimizer = (ls_optimizer){
         .kind = o->optimizer,
@@ -156,8 +166,8 @@ static ls_status resolve_optimizer(const ls_options *o, ls_settings *s) {
     return ls_sgd_options_check(&s->optimizer.sgd);
 }
 
-/* Sets statistics over the whole batch (--bn sync). Refuses --ghost, --audit and --on-outlier skip, because each
- * gradient group has a share in them. */
+/* Sets up batch-norm statistics over the whole batch (--bn sync). Refuses --ghost, --audit and --on-outlier skip,
+ * because each gradient group has a share in the statistics and cannot be computed or left out alone. */
 static ls_status resolve_bn_sync(const ls_options *o, ls_settings *s) {
     s->bn_sync = true;
     s->ghost = s->B / (size_t)s->groups;
@@ -206,7 +216,7 @@ static ls_status resolve_ghost(const ls_options *o, ls_settings *s) {
                            s->ghost);
 }
 
-/* Convolutions are fp32; what is dropped is behind linear layers. */
+/* Refuses options that image models do not support: precisions other than fp32, and dropout in families without it. */
 static ls_status check_images(const ls_options *o, const ls_settings *s) {
     if (!ls_shape_sees_images(&s->shape)) return LS_OK;
     if (s->policy.act != LS_F32 || s->policy.reduce != LS_F32 || s->policy.accumulate != LS_F32)
@@ -218,6 +228,7 @@ static ls_status check_images(const ls_options *o, const ls_settings *s) {
 
 /* ---- learning rate ----------------------------------------------------------------------------------------------- */
 
+/* Sets the peak learning rate: --lr, times the factor of --lr-scaling for this batch. */
 static ls_status resolve_scaling(const ls_options *o, ls_settings *s) {
     static const double highest = 1000; /* as --lr alone */
     s->lr.peak = o->lr;
@@ -250,6 +261,7 @@ bool ls_settings_lr_is_sudden(const ls_settings *s) {
     return s->options.lr_scaling == LS_LR_SCALING_LINEAR && s->lr.peak > s->options.lr && s->lr.warmup_steps == 0;
 }
 
+/* Sets the steps at which the learning rate falls, of --lr-schedule step; refuses its options for other schedules. */
 static ls_status resolve_steps(const ls_options *o, ls_settings *s) {
     ls_lr_schedule *lr = &s->lr;
     if (lr->kind != LS_LR_STEP) {
@@ -266,8 +278,10 @@ static ls_status resolve_steps(const ls_options *o, ls_settings *s) {
                            lr->steps.at[0], lr->warmup_steps);
 }
 
+/* Returns the default warm-up in steps: a tenth of the steps, at most 100. */
 static int64_t default_warmup(int64_t steps) { return steps / 10 < 100 ? steps / 10 : 100; }
 
+/* Sets the learning-rate schedule. */
 static ls_status resolve_lr(const ls_options *o, ls_settings *s) {
     s->lr =
         (ls_lr_schedule){.kind = o->lr_schedule,
@@ -282,7 +296,8 @@ static ls_status resolve_lr(const ls_options *o, ls_settings *s) {
 
 /* ---- the run ----------------------------------------------------------------------------------------------------- */
 
-/* Parses --save-every: a number without unit counts steps, one with a unit is a time. */
+/* Parses --save-every: a number without unit counts steps, one with a unit is a time, "auto" is a time that is adapted
+ * later. */
 static ls_status resolve_saving(const ls_options *o, ls_settings *s) {
     const double longest_s = 366 * 86400.0;
     const int64_t most = INT64_C(281474976710655);
@@ -322,6 +337,7 @@ ls_status ls_settings_resolve(const ls_options *o, const ls_shape *shape, ls_set
 
 /* ---- identity ---------------------------------------------------------------------------------------------------- */
 
+/* Adds a scalar member of the shape's JSON to the identity, under PREFIX + KEY; a boolean becomes 0 or 1. */
 static ls_status add_member(ls_identity *id, const char *prefix, const char *key, const json_t *value) {
     char name[LS_IDENTITY_NAME_MAX];
     snprintf(name, sizeof name, "%s%s", prefix, key);
@@ -331,7 +347,7 @@ static ls_status add_member(ls_identity *id, const char *prefix, const char *key
     return ls_identity_add_i64(id, name, number, LS_IDENTITY_FIXED);
 }
 
-/* Adds the fields of a shape to the identity, except its name, which changes nothing. Members of lists and objects
+/* Adds the fields of a shape to the identity, except its name, which changes no result. Members of lists and objects
  * become fields of their own; eps is a field only if the model has norms. */
 static ls_status add_shape(const ls_shape *shape, ls_identity *id) {
     ls_status status = LS_OK;
@@ -355,7 +371,8 @@ out:
     return status;
 }
 
-/* Returns the options with their resolved values, as far as these change the result. */
+/* Returns the options with their resolved values, as far as these change the result, for the identity. Borrows texts
+ * from the settings and `lr_steps`, which it fills. */
 static ls_options resolved(const ls_settings *s, char lr_steps[LS_LR_STEPS_TEXT_MAX]) {
     const ls_loss_scale_settings *scale = &s->loss_scale;
     ls_options o = s->options;

@@ -1,4 +1,4 @@
-/* shares.c: windows, and what other shares would save. */
+/* shares.c: collects busy times of replicas in windows of steps, and judges what other shares would save. */
 #include "run/shares.h"
 
 #include <stdlib.h>
@@ -15,11 +15,13 @@ void ls_share_watch_begin(ls_share_watch *w, const ls_layout *layout, double cos
     if (times > 0) w->not_before_s = since_s + w->pause_s * (double)(INT64_C(1) << (times < 20 ? times - 1 : 19));
 }
 
+/* Orders floats ascending, for qsort(). */
 static int ascending(const void *a, const void *b) {
     float x = *(const float *)a, y = *(const float *)b;
     return x < y ? -1 : x > y;
 }
 
+/* Returns the busy time of a replica in this window, in ms, below which an eighth of its steps lie. */
 static double usual_of(const ls_share_watch *w, int row) {
     float sorted[LS_SHARES_WINDOW];
     int count = w->steps < LS_SHARES_WINDOW ? w->steps : LS_SHARES_WINDOW;
@@ -28,7 +30,8 @@ static double usual_of(const ls_share_watch *w, int row) {
     return (double)sorted[count / 8];
 }
 
-/* Adds a window to the run of windows that agree, or starts a new run with it. */
+/* Adds a window to the run of windows with the same slowest replica, or starts a new run with it. Keeps, of the run,
+ * the shortest time of that replica and the longest of the others, which is the cautious assumption. */
 static void take_window(ls_share_watch *w) {
     double ms[LS_WORKERS_MAX];
     int slow = 0, dp = w->layout->dp;
@@ -45,8 +48,8 @@ static void take_window(ls_share_watch *w) {
     w->slow = slow;
 }
 
-/* Returns whether other shares would save enough time. The time of a replica is proportional to its groups, and the
- * slowest replica sets the pace. */
+/* Computes speeds and new shares, and returns whether these would save enough time. The time of a replica is
+ * proportional to its groups, and the slowest replica sets the pace. */
 static bool judge_shares(ls_share_watch *w, double left_s) {
     const ls_layout *layout = w->layout;
     int groups = 0;
@@ -64,7 +67,7 @@ static bool judge_shares(ls_share_watch *w, double left_s) {
     return gain >= gain_least && gain * counted_s > times_cost * w->cost_s;
 }
 
-/* Records the busy time of each replica, which is that of its slowest worker. */
+/* Stores the busy time of each replica in this step, which is that of its slowest worker. */
 static void record_busy_times(ls_share_watch *w, const double *busy_ms) {
     float *ms = w->ms[w->steps++ % LS_SHARES_WINDOW];
     for (int d = 0; d < w->layout->dp; d++) ms[d] = 0;

@@ -1,5 +1,6 @@
-/* speed.c: repeats one matmul of the MLP for a fifth of a second; the fastest quarter shows what the processor can do.
- * A mean would include time that other programs took. A worker that stays slow loses groups later (run/shares.h). */
+/* speed.c: repeats one matmul of the MLP for a fifth of a second on all workers at once; the fastest quarter shows what
+ * the processor can do. A mean would include time that other programs took. A worker that stays slow gets fewer groups
+ * later (run/shares.h). */
 #include "run/speed.h"
 
 #include "base/clock.h"
@@ -17,6 +18,7 @@ enum { KEPT = 1024, AT_LEAST = 15 };
 
 static size_t at_most(size_t n, size_t most) { return n < most ? n : most; }
 
+/* Runs the matmul once and waits for the device; *seconds is its time. */
 static ls_status time_matmul(ls_device *device, const ls_gemm *matmul, double *seconds) {
     double start = ls_clock_seconds(), begin = ls_fault_slow_begin();
     LS_TRY(device->ops->gemm(device, matmul));
@@ -26,6 +28,7 @@ static ls_status time_matmul(ls_device *device, const ls_gemm *matmul, double *s
     return LS_OK;
 }
 
+/* Repeats the matmul for measured_s seconds; *speed is matmuls per second of the fastest quarter. */
 static ls_status time_matmuls(ls_device *device, const ls_gemm *matmul, double *speed) {
     double taken[KEPT], begin;
     size_t count = 0;
@@ -36,7 +39,8 @@ static ls_status time_matmuls(ls_device *device, const ls_gemm *matmul, double *
     return LS_OK;
 }
 
-/* Zeros are as much work as other numbers. */
+/* Sets *speed to matmuls per second of this worker, in fp32. Operands keep the values of fresh memory: zeros are as
+ * much work as other numbers. */
 static ls_status measure_device_speed(ls_device *device, const ls_shape *shape, double *speed) {
     size_t k = at_most(shape->C, SIDE_MAX), n = at_most(shape->hidden, SIDE_MAX);
     void *memory = NULL;

@@ -6,8 +6,9 @@
 #include "parallel/layout/layout.h"
 #include "device/device.h"
 
-/* Measures speeds[d], the speed of the slowest worker of replica d, in matmuls per second; their size follows from
- * `shape`. Collective: all workers call it and get the same numbers, so they derive the same shares. */
+/* Sets speeds[d] to the speed, in matmuls per second, of the slowest worker of replica d (a row of the mesh); the
+ * matmul's size follows from `shape`. Collective: all workers get the same numbers, so they derive the same shares.
+ * Called once, before the layout with these shares is made. */
 ls_status ls_speed_of_rows(ls_world *world, ls_device *device, const ls_shape *shape, const ls_layout *layout,
                            double speeds[LS_WORKERS_MAX]);
 

@@ -1,4 +1,4 @@
-/* state_hash.c: from sums of tensors to the hash of a state. */
+/* state_hash.c: makes the hash of a state from the sums of its tensors and a few numbers of the trainer. */
 #include "run/state_hash.h"
 
 #include "numerics/state_sum.h"
@@ -26,6 +26,7 @@ ls_status ls_trainer_state_part(ls_trainer *t, ls_hash128 *part) {
     return ls_partition_state_part(t->partition, part, NULL);
 }
 
+/* Adds the parts of all workers. Collective. */
 static ls_status sum_state_parts(ls_trainer *t, ls_hash128 part, ls_hash128 *sum) {
     int64_t words[2] = {(int64_t)part.lo, (int64_t)part.hi};
     LS_TRY(ls_partition_sum(t->partition, words, 2));

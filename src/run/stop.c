@@ -1,4 +1,4 @@
-/* stop.c: handlers that set a flag. */
+/* stop.c: installs and restores signal handlers, which only set flags. */
 #include "run/stop.h"
 
 #include <signal.h>
@@ -11,6 +11,7 @@ _Static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2, "flags 
 
 enum { CAUGHT = 4 };
 
+/* A signal with the handler that it had before. */
 typedef struct caught {
     int number;
     bool installed;
@@ -53,10 +54,12 @@ static struct sigaction action_for(const caught *signals, int number) {
     return action;
 }
 
+/* Returns whether the action ignores its signal. */
 static bool is_ignored(const struct sigaction *action) {
     return !(action->sa_flags & SA_SIGINFO) && action->sa_handler == SIG_IGN;
 }
 
+/* Restores the previous handlers of a list. */
 static void put_back(caught *signals) {
     for (caught *s = signals; s < signals + CAUGHT; s++) {
         if (s->installed) (void)sigaction(s->number, &s->before, NULL); /* it was accepted once */
@@ -64,6 +67,7 @@ static void put_back(caught *signals) {
     }
 }
 
+/* Installs the handlers of a list, except for signals that are ignored; on failure none is left installed. */
 static ls_status install(caught *signals) {
     put_back(signals);
     for (caught *s = signals; s < signals + CAUGHT; s++) {

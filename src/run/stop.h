@@ -5,8 +5,8 @@
  *     SIGUSR2                     stop with the status that asks for a restart
  *     SIGUSR1                     save and continue
  *
- * The handlers only set flags, which the training loop polls (loop.h). A signal that was ignored before (nohup, a job
- * in the background) stays ignored. System calls are restarted.
+ * The handlers only set flags, which the training loop (loop.h) and evaluations poll. A signal that was ignored before
+ * (nohup, a job in the background) stays ignored. System calls are restarted.
  *
  * The parent forwards signals to workers of ls_workers_run() with pass_signals and counts the SIGINTs; requests to stop
  * arrive as SIGTERM, and ls_stop_signal() returns the original one.
@@ -20,7 +20,8 @@
 
 #include "base/status.h"
 
-/* Installs handlers for SIGINT, SIGTERM, SIGHUP and SIGXCPU and clears earlier requests. A second call does nothing. */
+/* Installs handlers for SIGINT, SIGTERM, SIGHUP and SIGXCPU, and clears earlier requests, except a SIGUSR2 that arrived
+ * during a hold. LS_ERR_FAILED leaves the previous handlers. */
 ls_status ls_stop_install(void);
 /* Restores the previous handlers, if any were replaced. The flags stay readable. */
 void ls_stop_restore(void);
@@ -30,20 +31,22 @@ void ls_stop_restore(void);
  * loop catches them. Call ls_stop_hold() before ls_stop_install(). The first hold clears earlier requests; later
  * requests are kept. */
 ls_status ls_stop_hold(void);
+/* Ends one ls_stop_hold(); the last one restores the previous handlers of these signals. */
 void ls_stop_release(void);
 
 /* Returns the first signal to stop that arrived since the handlers were installed: SIGINT, SIGTERM (also for SIGHUP and
  * SIGXCPU) or SIGUSR2; 0: none. Any thread may call it. */
 int ls_stop_signal(void);
-/* Returns when that signal arrived, by ls_clock_ns(). */
+/* Returns when the signal of ls_stop_signal() arrived, by ls_clock_ns(); meaningless without one. */
 uint64_t ls_stop_ns(void);
-/* Returns whether SIGUSR1 arrived since the last call. */
+/* Returns whether SIGUSR1 arrived since the last call, and clears that. */
 bool ls_stop_take_save(void);
 
-/* Returns the status of a run that was stopped: LS_ERR_INTERRUPTED, LS_ERR_TERMINATED or LS_ERR_REQUEUED with a
- * message; LS_OK without a signal. */
+/* Returns the status of a run that was stopped by ls_stop_signal(): LS_ERR_INTERRUPTED, LS_ERR_TERMINATED or
+ * LS_ERR_REQUEUED with a message; LS_OK without a signal. */
 ls_status ls_stop_status(void);
-/* Returns that status for a signal that another worker received. */
+/* Returns the status of a run that stopped for `signal`, which another worker may have received: LS_ERR_INTERRUPTED,
+ * LS_ERR_TERMINATED or LS_ERR_REQUEUED with a message; 0: LS_OK. */
 ls_status ls_stop_status_of(int signal);
 
 #endif

@@ -1,4 +1,5 @@
-/* trainer.c: creates a trainer from settings: data, micro-batch, memory, partition. */
+/* trainer.c: creates a trainer from settings (samplers, micro-batch, memory, partition, guards), evaluates, and passes
+ * its state to recovery. step/ has the training step. */
 #include "run/trainer.h"
 
 #include <assert.h>
@@ -54,7 +55,8 @@ ls_partition_setup ls_trainer_setup(const ls_settings *s, const ls_layout *layou
                                 .place = ls_layout_place(layout, rank)};
 }
 
-/* Sets *out to whether all workers of the layout fit: on their GPUs, or on this machine if they use CPUs. */
+/* Sets *out to whether all workers of the layout fit into memory: on their GPUs, if `room` knows these, else all
+ * together into that of this machine, with a margin of a sixteenth. */
 static ls_status fits(const ls_room *room, const ls_settings *settings, const ls_layout *layout, bool *out) {
     size_t bytes = 0, each[LS_WORKERS_MAX];
     bool on_devices = room && room->known;
@@ -68,7 +70,8 @@ static ls_status fits(const ls_room *room, const ls_settings *settings, const ls
     return LS_OK;
 }
 
-/* Returns the largest useful micro-batch. A pipeline needs several micro-batches per stage to keep its bubble small. */
+/* Returns the largest useful micro-batch, in sequences: a replica's share of the batch; in a pipeline a fraction of it,
+ * because several micro-batches per stage keep the bubble small. */
 static size_t largest_micro(const ls_settings *s, const ls_layout *layout) {
     enum { MICROS_PER_STAGE = 4 };
     size_t most = ls_layout_largest_share(layout, s->B, s->groups);
@@ -77,7 +80,8 @@ static size_t largest_micro(const ls_settings *s, const ls_layout *layout) {
     return most > micros ? most / micros : 1;
 }
 
-/* Rounds a micro-batch to whole ghost groups. */
+/* Rounds a micro-batch down to whole ghost groups (the images over which batch norm takes its statistics), at least
+ * one. */
 static size_t whole_ghosts(const ls_settings *s, size_t micro) {
     return s->ghost == 0 ? micro : micro < s->ghost ? s->ghost : micro / s->ghost * s->ghost;
 }
@@ -93,8 +97,8 @@ ls_status ls_trainer_choose_micro(const ls_room *room, const ls_settings *settin
     }
 }
 
-/* Lets rank 0 choose the micro-batch for all workers, because the available memory differs from one reading to the
- * next. */
+/* Lets rank 0 choose the micro-batch for all workers, if the layout has none, because the available memory differs from
+ * one reading to the next. Collective. */
 static ls_status agree_on_micro(ls_trainer *t) {
     uint64_t micro = t->layout.micro;
     if (micro == 0 && t->rank == 0) LS_TRY(ls_trainer_choose_micro(&t->room, &t->settings, &t->layout));
@@ -104,7 +108,8 @@ static ls_status agree_on_micro(ls_trainer *t) {
     return LS_OK;
 }
 
-/* Checks that all workers have enough device memory. Collective; must precede the first allocation of any worker. */
+/* Checks that all workers have enough device memory; LS_ERR_RESOURCE on all. Collective; must precede the first
+ * allocation of any worker. */
 static ls_status check_room(ls_trainer *t, const ls_partition_setup *setup) {
     size_t all[LS_WORKERS_MAX], each[LS_WORKERS_MAX];
     ls_arena arena;
@@ -116,6 +121,7 @@ static ls_status check_room(ls_trainer *t, const ls_partition_setup *setup) {
     return ls_room_check(&t->room, all);
 }
 
+/* Creates model, mesh and partition, after micro-batch and memory were agreed on. Collective. */
 static ls_status make_partition(ls_trainer *t) {
     LS_TRY(ls_model_create(&t->settings.shape, t->settings.slices, &t->model));
     LS_TRY(ls_room_gather(t->world, t->device, &t->room));
@@ -129,6 +135,7 @@ static ls_status make_partition(ls_trainer *t) {
     return ls_partition_create(t->model, t->device, &setup, &t->partition);
 }
 
+/* Allocates the buffer of the sum after backward, the sums of the state, and the input buffers. */
 static ls_status alloc_buffers(ls_trainer *t) {
     int params = t->model->nparams;
     t->sums = calloc(ls_trainer_sums(t), sizeof *t->sums);
@@ -275,6 +282,7 @@ ls_left_numbers ls_trainer_numbers(const ls_trainer *t) {
     return n;
 }
 
+/* Restores what ls_trainer_numbers() returned; LS_ERR_INPUT if the guards' history in it is damaged. */
 static ls_status set_numbers(ls_trainer *t, const ls_left_numbers *n) {
     t->step = n->step;
     t->origin.step = n->base_step;

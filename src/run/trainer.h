@@ -21,12 +21,13 @@
 #include "run/validation.h"
 #include "run/worker_time.h"
 
-/* Returned on all workers, without a message, by a gradient or an evaluation that one of them abandoned. */
+/* A status, without a message, that a gradient or an evaluation returns on all workers if one of them abandoned it to
+ * stop in time. Not an ls_status of lockstep.h, and never passed to its callers. */
 #define LS_TRAINER_GAVE_UP ((ls_status)-2)
 
 /* Callbacks that ask this worker to stop; called within steps and evaluations, so they must be fast. May be empty. */
 typedef struct ls_trainer_asked {
-    int (*signal)(void *ctx);    /* received by this worker or by another on its machine; 0: none */
+    int (*signal)(void *ctx);    /* received by this worker or by another on its machine; 0: none (loop.c: asked) */
     bool (*gives_up)(void *ctx); /* the current work must be abandoned */
     void *ctx;
 } ls_trainer_asked;
@@ -38,12 +39,13 @@ typedef struct ls_trainer_place {
     ls_layout layout; /* micro 0: chosen here, the same on all workers */
 } ls_trainer_place;
 
-/* The hash of a state (state_hash.h) that all workers know. */
+/* The hash of the state (weights, optimizer state and a few numbers: state_hash.h) after a step, as all workers know
+ * it. */
 typedef struct ls_state_seen {
-    bool is_summed; /* sums of the state were made since it was loaded */
-    int64_t step;   /* after which it was so; −1: none is known */
-    ls_hash128 hash, sum;
-    ls_hash128 *parts; /* of this worker, by parameter and tensor, when the sum was given */
+    bool is_summed;       /* the partition keeps sums of its state; false: not since it was loaded */
+    int64_t step;         /* step after which the state has this hash; −1: none is known */
+    ls_hash128 hash, sum; /* the hash, and the sum over all workers that it is made from */
+    ls_hash128 *parts;    /* of this worker, by parameter and tensor, when the sum was given */
 } ls_state_seen;
 
 /* Where a fork began; of any other run 0. */
@@ -68,9 +70,9 @@ struct ls_trainer {
     ls_room room;      /* of all workers, before this run took any */
     ls_world *world;   /* borrowed; NULL: one worker alone */
     ls_mesh *mesh;
-    int rank, threads;
-    ls_model *model;
-    ls_partition *partition;
+    int rank, threads;       /* of this worker */
+    ls_model *model;         /* owned; the shape as a list of blocks */
+    ls_partition *partition; /* owned; this worker's part of the model and its memory */
     ls_trainer_input input;
     /* after the last step */
     int64_t step;    /* steps done */
@@ -78,7 +80,7 @@ struct ls_trainer {
     ls_fork_origin origin;
     double last_loss; /* NaN before the first step */
     ls_validation validation;
-    ls_adamw_powers powers;
+    ls_adamw_powers powers; /* powers of beta1 and beta2 for the bias correction */
     ls_loss_scale scale;
     ls_clip clip; /* of the last gradients */
     ls_state_seen state;
@@ -94,45 +96,53 @@ struct ls_trainer {
 };
 
 /* Creates a trainer without weights: folder/run_start.h, or recovery, fills them. Chooses the micro-batch if the layout
- * has none. Fails with LS_ERR_RESOURCE if the partition does not fit into memory; nothing is left to release then. */
+ * has none (micro 0). LS_ERR_RESOURCE if the partition does not fit into memory; LS_ERR_INPUT for --early-stop without
+ * validation data. On failure *out is NULL and nothing is left to release. */
 ls_status ls_trainer_create(const ls_settings *settings, const ls_trainer_place *place, const ls_trainer_data *data,
                             ls_trainer **out);
 /* Not collective, except that communicators of the mesh are closed together. NULL does nothing. */
 void ls_trainer_destroy(ls_trainer *trainer);
 
-/* Sets the callbacks that ask this worker to stop. Not collective. */
+/* Sets the callbacks that ask this worker to stop; replaces earlier ones. Not collective. */
 void ls_trainer_set_asked(ls_trainer *trainer, ls_trainer_asked asked);
-/* Sets *out to whether any worker abandoned its work since the last call, and ends that. Call it after work that calls
- * the partition directly, such as ls_generate(). */
+/* Sets *out to whether any worker abandoned its work since the last call, and ends that state. Call it after work that
+ * calls the partition directly, such as ls_generate(). Without a gives_up callback *out is false, without
+ * communication. */
 ls_status ls_trainer_has_given_up(ls_trainer *trainer, bool *out);
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-/* Makes one step: gradient, judgement, update. `stop` is a signal that this worker received, or 0, plus its requests.
- * Returns LS_OK also if the step was abandoned or skipped, which *result tells. Fails as ls_trainer_gradients() does.
- */
+/* Makes one step: gradient, judgement by the guards, update. `stop` is a signal that this worker received, or 0, plus
+ * its LS_REQUEST_* bits. Also returns LS_OK if the step was abandoned (result->gave_up, nothing changed) or skipped
+ * (result->skipped). Fails as ls_trainer_gradients() does. */
 ls_status ls_trainer_step(ls_trainer *trainer, int stop, ls_step_result *result);
 
-/* The two halves of a step, for callers that use the gradients in between. The first computes the gradient to use. It
- * fails if the run cannot continue: a value that is not finite again when repeated, overflow at the lowest loss scale,
- * an outlier with --on-outlier stop, an audit or a check that found a faulty worker. The weights are then unchanged,
- * and `failure` tells the cause. */
+/* The first half of a step, for callers that use the gradients before the update: computes the gradient to use, after
+ * all judgements, into the partition. Returns LS_TRAINER_GAVE_UP if a worker abandoned the step. Fails if the run
+ * cannot continue: a value that is not finite again when repeated, overflow at the lowest loss scale, an outlier with
+ * --on-outlier stop, an audit or a check that found a faulty worker. The weights are then unchanged, and `failure`
+ * tells the cause. */
 ls_status ls_trainer_gradients(ls_trainer *trainer, int stop, ls_step_result *result);
-/* The second applies the gradient, if result->finite, and counts the step. */
+/* The second half: applies the gradient with the optimizer, if result->finite, publishes the new weights to all
+ * workers, and counts the step. */
 ls_status ls_trainer_update(ls_trainer *trainer, const ls_step_result *result);
 
 /* Parts of the first half, for callers that compute the gradients themselves: */
-/* Returns the factor with which backward starts. Not collective. */
+/* Returns the factor with which backward starts, a power of two: the loss scale over the number of tokens that take
+ * part, rounded up to a power of two, so that fp16 gradients stay in range. Not collective. */
 float ls_trainer_backward_start(const ls_trainer *trainer);
-/* Computes the gradient norm, the factor of the update and the result. Call it when the partition has its gradients.
- * `loss` is the loss that this worker reports; NULL: that of the partition. */
+/* Sums loss, squared gradient norm, requests and measurements over all workers, and computes *result and trainer->clip
+ * (the factor of the update). Call it when the partition has its gradients. `loss` is the loss that this worker
+ * reports; NULL: that of the partition. Returns LS_TRAINER_GAVE_UP if a worker abandoned the pass; fails if a worker's
+ * memory is damaged. */
 ls_status ls_trainer_judge(ls_trainer *trainer, int stop, const ls_loss_sum *loss, ls_step_result *result);
-/* Returns the number of elements of trainer->sums. Not collective. */
+/* Returns the number of elements (64-bit words) of trainer->sums, which one all-reduce adds up after backward. Not
+ * collective. */
 size_t ls_trainer_sums(const ls_trainer *trainer);
 
 /* Computes the mean loss over the first `batches` batches of the validation data, or over all of it if that is less,
- * and for an image model the accuracy, otherwise −1. trainer->input.has_val must be true. LS_TRAINER_GAVE_UP:
- * abandoned. */
+ * and *right: for an image model the accuracy from 0 to 1, otherwise −1. *loss is NaN if a loss is not finite.
+ * trainer->input.has_val must be true. Returns LS_TRAINER_GAVE_UP if a worker abandoned it. */
 ls_status ls_trainer_evaluate(ls_trainer *trainer, int64_t batches, double *loss, double *right);
 
 /* Sets *out to whether weights and optimizer state of all workers are finite, as they must be before they are saved
@@ -141,23 +151,25 @@ ls_status ls_trainer_is_finite(ls_trainer *trainer, bool *out);
 
 /* ---- before there is a trainer; these three are not collective --------------------------------------------------- */
 
-/* Sets layout->micro to the largest micro-batch that is useful and fits into the memory of all workers: of `room`, or
- * of this machine if it is NULL. */
+/* Sets layout->micro (sequences) to the largest micro-batch that is useful and fits into the memory of all workers:
+ * that of `room`, or of this machine if it is NULL or not known. The smallest legal one is taken without a check. May
+ * fail while it measures. */
 ls_status ls_trainer_choose_micro(const ls_room *room, const ls_settings *settings, ls_layout *layout);
-/* Returns the settings as layouts take them. */
+/* Returns the settings as functions of parallel/layout take them; borrows the model. */
 ls_layout_task ls_trainer_task(const ls_settings *settings, const ls_model *model);
-/* Returns the setup of the partition of worker `rank`, except world and mesh. */
+/* Returns the setup of the partition of worker `rank`; the caller sets world and mesh, which are NULL. */
 ls_partition_setup ls_trainer_setup(const ls_settings *settings, const ls_layout *layout, int rank);
 
 /* ---- recovery (recover/left.h) ----------------------------------------------------------------------------------- */
 
-/* Returns the numbers that the next attempt needs to continue after the present step. */
+/* Returns the trainer's numbers (step, position in the data, loss scale, history of the guards …) as the next attempt
+ * needs them to continue after the present step. saved_step is −1: the loop knows it. */
 ls_left_numbers ls_trainer_numbers(const ls_trainer *trainer);
-/* Takes the state and the numbers that the previous attempt left. Fails as ls_left_take() does; optimizer
- * state is then 0. */
+/* Takes the state that the workers of the previous attempt left in shared memory, and its numbers, which *out gets.
+ * Fails as ls_left_take() does, with LS_ERR_INPUT if the state is incomplete; optimizer state is then 0. Collective. */
 ls_status ls_trainer_take_over(ls_trainer *trainer, ls_world *world, ls_left_numbers *out);
-/* Call once, when the trainer has its first state: from now on the next attempt can continue. `taken` is what
- * ls_trainer_take_over() gave, or NULL. */
+/* Call once, when the trainer has its first state: from now on another attempt can continue if a worker is lost.
+ * `taken` is what ls_trainer_take_over() gave, or NULL. Does nothing without a supervisor. */
 ls_status ls_trainer_begin_recovery(ls_trainer *trainer, const ls_left_numbers *taken);
 
 #endif

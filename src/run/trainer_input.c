@@ -1,4 +1,4 @@
-/* trainer_input.c: which tokens or images each sequence of a batch is, and reading them. */
+/* trainer_input.c: finds which tokens or images each sequence of a batch is, and reads them. */
 #include "run/trainer_input.h"
 
 #include <stdlib.h>
@@ -9,7 +9,8 @@
 
 /* ---- begin and end ----------------------------------------------------------------------------------------------- */
 
-/* Returns the number of windows for the sampler. Each image is a window of its own, so an epoch has each image once. */
+/* Returns the number of tokens that makes the sampler see each image as a window of its own, so that an epoch has each
+ * image once. */
 static uint64_t image_windows(const ls_images *images) { return ls_images_get_about(images)->count + 1; }
 
 ls_status ls_trainer_open_samplers(ls_trainer *t) {
@@ -48,7 +49,8 @@ uint64_t ls_trainer_samples(const ls_trainer *t) {
     return t->origin.samples + (uint64_t)(t->step - t->origin.step) * t->settings.B;
 }
 
-/* Reads sequence `row` of the micro-batch from window `start` of the corpus. */
+/* Copies T + 1 tokens from token `start` of the corpus on to row `row` of ids and targets; targets are the ids one
+ * token further. */
 static ls_status read_window(ls_trainer *t, const ls_corpus *corpus, uint64_t start, size_t row, int32_t *ids,
                              int32_t *targets) {
     size_t T = t->settings.T;
@@ -60,6 +62,8 @@ static ls_status read_window(ls_trainer *t, const ls_corpus *corpus, uint64_t st
     return LS_OK;
 }
 
+/* Reads sequences begin … end − 1 of the batch of the next step; the read callback of ls_trainer_feed(). Counts the
+ * time as input time of the worker; tests plant faults in it. */
 static ls_status read_batch(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets) {
     ls_trainer *t = ctx;
     uint64_t begin_ns = ls_clock_ns();
@@ -74,7 +78,8 @@ static ls_status read_batch(void *ctx, size_t begin, size_t end, int32_t *ids, i
     return LS_OK;
 }
 
-/* Reads images begin … end − 1 of the batch; indices from B on belong to the next step, which the prefetch reads. */
+/* Reads images begin … end − 1 of the batch of the next step; the images callback of ls_trainer_feed(). Indices from B
+ * on belong to the step after it, which the prefetch reads. */
 static ls_status read_images(void *ctx, size_t begin, size_t end, float *pixels, int32_t *classes) {
     ls_trainer *t = ctx;
     uint64_t first = ls_trainer_samples(t), begin_ns = ls_clock_ns();
@@ -94,6 +99,7 @@ ls_partition_feed ls_trainer_feed(ls_trainer *t) {
 
 /* ---- validation -------------------------------------------------------------------------------------------------- */
 
+/* Reads sequences begin … end − 1 of the validation data, which may be the end of the training corpus. */
 static ls_status read_validation(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets) {
     ls_trainer *t = ctx;
     const ls_corpus *corpus = t->input.data.val_corpus ? t->input.data.val_corpus : t->input.data.corpus;
@@ -105,6 +111,7 @@ static ls_status read_validation(void *ctx, size_t begin, size_t end, int32_t *i
     return LS_OK;
 }
 
+/* Reads images begin … end − 1 of the validation data, without random augmentation. */
 static ls_status read_val_images(void *ctx, size_t begin, size_t end, float *pixels, int32_t *classes) {
     ls_trainer *t = ctx;
     ls_augment plain = t->input.data.augment;

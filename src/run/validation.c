@@ -1,4 +1,5 @@
-/* validation.c: evaluations so far. Losses are compared and saved as exact numbers. */
+/* validation.c: tracks the best evaluation of a run. Losses are compared and saved as exact numbers (hexadecimal
+ * floats). */
 #include "run/validation.h"
 
 #include <math.h>
@@ -58,6 +59,7 @@ bool ls_validation_to_json(const ls_validation *v, json_t *state) {
     return json_object_set_new(state, "validation", member) == 0 && whole;
 }
 
+/* Reads a loss, a hexadecimal float, into *out; leaves it unchanged if `step` is −1, because then there is none. */
 static ls_status get_loss(const json_t *member, const char *name, int64_t step, double *out) {
     const char *text;
     char *end;

@@ -2,7 +2,7 @@
  * then were no better (--early-stop), and which saved checkpoint is the best.
  *
  * Part of a run's state: it goes into state.json, so a run that was killed and resumed stops early at the same step and
- * keeps the same best checkpoint. The same numbers on all workers. */
+ * keeps the same best checkpoint. The trainer owns it, the loop updates it; the same numbers on all workers. */
 #ifndef LS_RUN_VALIDATION_H
 #define LS_RUN_VALIDATION_H
 
@@ -25,21 +25,22 @@ typedef struct ls_validation {
 
 /* Returns the state before the first evaluation. */
 ls_validation ls_validation_start(void);
-/* Records an evaluation after `step` steps. A loss of NaN is never an improvement. */
+/* Records an evaluation after `step` steps. A loss of NaN is never an improvement, and counts as stale. */
 void ls_validation_add(ls_validation *v, int64_t step, double loss);
 /* Returns whether a checkpoint of `step` would be the best one so far: the step was evaluated, and its loss is lower
  * than those of all saved steps. */
 bool ls_validation_is_best_at(const ls_validation *v, int64_t step);
-/* Records that `step` is being saved. Call it before the checkpoint is written, because the checkpoint holds this
- * state. */
+/* Records that `step` is being saved, if it is the best checkpoint so far; otherwise does nothing. Call it before the
+ * checkpoint is written, because the checkpoint holds this state. */
 void ls_validation_saving(ls_validation *v, int64_t step);
-/* Returns whether --early-stop `evaluations` ends the run; 0: never. */
+/* Returns whether --early-stop ends the run: so many `evaluations` in a row were no better than the best; 0: never. */
 bool ls_validation_is_over(const ls_validation *v, int64_t evaluations);
 
 /* Adds the member "validation" to state.json; adds nothing before the first evaluation. Returns false if memory is
- * short. / */
+ * short. */
 bool ls_validation_to_json(const ls_validation *v, json_t *state);
-/* Restores the state from state.json; without that member, the state before the first evaluation. */
+/* Restores the state from state.json; without that member, the state before the first evaluation. LS_ERR_INPUT if the
+ * member is damaged. */
 ls_status ls_validation_from_json(ls_validation *v, const json_t *state);
 
 #endif

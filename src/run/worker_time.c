@@ -1,5 +1,5 @@
-/* worker_time.c: a word has one time in its upper half and another in its lower one, in microseconds. Others add 0 to
- * it. */
+/* worker_time.c: measures the times of a worker's step and packs them into words of a sum: a word has one time in its
+ * upper half and another in its lower one, in microseconds, and other workers add 0 to it. */
 #include "run/worker_time.h"
 
 #include <stdlib.h>
@@ -34,11 +34,13 @@ void ls_worker_time_close(ls_worker_time *time) {
     *time = (ls_worker_time){.queue_fd = -1};
 }
 
+/* Returns the CPU time of this thread, in ns; 0 if it is not known. */
 static uint64_t cpu_ns(void) {
     struct timespec t;
     return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) == 0 ? (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec : 0;
 }
 
+/* Reads the present counters, in ns; that of LS_WORKER_BUSY is 0, because it follows from the others. */
 static void read_worker_times(const ls_worker_time *time, uint64_t out[LS_WORKER_TIMES]) {
     out[LS_WORKER_BUSY] = 0;
     out[LS_WORKER_WAIT] = time->world ? time->world->flight.waited_ns : 0;
@@ -48,12 +50,13 @@ static void read_worker_times(const ls_worker_time *time, uint64_t out[LS_WORKER
     out[LS_WORKER_CPU] = cpu_ns();
 }
 
+/* Begins unreported time now. */
 static void start_counting(ls_worker_time *time) {
     time->since_ns = ls_clock_ns();
     read_worker_times(time, time->at_since);
 }
 
-/* Adds the time since the last call to the times to report. */
+/* Adds the time since the last call to left_ns, and begins again. */
 static void count_elapsed_time(ls_worker_time *time) {
     uint64_t now[LS_WORKER_TIMES], since_ns = time->since_ns, before[LS_WORKER_TIMES];
     memcpy(before, time->at_since, sizeof before);
@@ -84,6 +87,7 @@ void ls_worker_time_end(ls_worker_time *time) {
     for (int i = 0; time->due && i < LS_WORKER_TIMES * time->workers; i++) time->ms[0][i] /= time->steps;
 }
 
+/* Returns ns in microseconds, at most 2^31 − 1. */
 static int64_t in_us(uint64_t ns) { return (int64_t)(ns / 1000 < half_max ? ns / 1000 : half_max); }
 
 void ls_worker_time_give(ls_worker_time *time, int64_t *words) {

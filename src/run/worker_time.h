@@ -3,7 +3,7 @@
  * Always on: it reads the clock for waits and batch reads, and one small system file per step. Measurements are sent
  * with the sum that ends a backward pass (step.c), so they need no message of their own. That sum precedes the update,
  * so a step is reported with the update of the step before, which takes as long. Time between steps (evaluation,
- * checkpoints) is not counted.
+ * checkpoints) is not counted. The trainer owns one, and the loop records it.
  *
  * With many workers, means over several steps are reported, so that metrics stay small. */
 #ifndef LS_RUN_WORKER_TIME_H
@@ -14,8 +14,8 @@
 
 /* The first two are a worker's step; the others are parts of them. */
 typedef enum ls_worker_time_kind {
-    LS_WORKER_BUSY,   /* all but waiting */
-    LS_WORKER_WAIT,   /* for requests that were not done */
+    LS_WORKER_BUSY,   /* all but waiting, in ms as all of them */
+    LS_WORKER_WAIT,   /* for messages and collectives that were not done */
     LS_WORKER_NET,    /* part of waiting: all peers had arrived, or it is unknown which, and data was in flight */
     LS_WORKER_INPUT,  /* of busy: reading the batch */
     LS_WORKER_QUEUED, /* runnable without a core; main thread only, as the next */
@@ -38,29 +38,33 @@ typedef struct ls_worker_time {
     uint64_t input_ns;                  /* counter: see ls_worker_time_read() */
     uint64_t left_ns[LS_WORKER_TIMES];  /* of the last step, not reported yet */
     int every, steps;                   /* steps per report, and steps added up so far */
-    double *ms[LS_WORKER_TIMES];        /* by worker: the sum; once `due`, the mean */
+    double *ms[LS_WORKER_TIMES];        /* by rank: the sum over steps; once `due`, the mean of a step */
     bool due;                           /* the report is complete */
 } ls_worker_time;
 
-/* Starts the measurement. `world` is borrowed; NULL: a single worker. */
+/* Allocates and starts the measurement. `world` is borrowed; NULL: a single worker. ls_worker_time_close() ends it. Not
+ * collective. */
 ls_status ls_worker_time_open(ls_worker_time *time, const ls_world *world);
 void ls_worker_time_close(ls_worker_time *time);
 
-/* Mark the begin and the end of a step. */
+/* Marks the begin of a step; a report that was due is dropped. */
 void ls_worker_time_begin(ls_worker_time *time);
+/* Marks the end of a step, and sets `due` if a report is complete with it. Ignored without a begin. */
 void ls_worker_time_end(ls_worker_time *time);
 
-/* Adds the time since begin_ns to the time that reading the batch took. */
+/* Adds the time from begin_ns (ls_clock_ns()) to now to LS_WORKER_INPUT: the time that reading the batch took. */
 static inline void ls_worker_time_read(ls_worker_time *time, uint64_t begin_ns) {
     time->input_ns += ls_clock_ns() - begin_ns;
 }
 
-/* Returns how many words the times of all workers take in the sum; 0 for a single worker. */
+/* Returns how many 64-bit words the times of all workers take in the sum after backward; 0 for a single worker. */
 static inline size_t ls_worker_time_words(const ls_worker_time *time) {
     return time->world ? (size_t)time->workers * LS_TRAFFIC_TIME_NUMBERS : 0;
 }
-/* Exchange the times by a sum over all workers: give() fills `words` before the sum, take() reads the result. */
+/* Fills `words` (ls_worker_time_words() of them) with this worker's times since the last call, before they are summed
+ * over all workers. */
 void ls_worker_time_give(ls_worker_time *time, int64_t *words);
+/* Adds the times of all workers, from the summed words, to `ms`. */
 void ls_worker_time_take(ls_worker_time *time, const int64_t *words);
 
 #endif

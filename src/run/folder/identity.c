@@ -1,4 +1,4 @@
-/* identity.c: the fields of an identity, their JSON form, and the differences of two identities. */
+/* identity.c: adds and reads the fields of an identity, converts it to JSON and back, and compares two identities. */
 #include "run/folder/identity.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 
 enum { NUMBER_MAX = 40, HASH_DIGITS = LS_HASH_TEXT_BYTES - 1, SHOWN = 40, LIST_MAX = 330 };
 
-/* A value is stored as JSON, so that hashing, writing and comparing use the same form. */
+/* A field; its value is stored as JSON, so that hashing, writing and comparing use the same form. */
 typedef struct field {
     char name[LS_IDENTITY_NAME_MAX];
     ls_identity_rule rule;
@@ -24,6 +24,7 @@ struct ls_identity {
 
 /* ---- fields ------------------------------------------------------------------------------------------------------ */
 
+/* Fails with LS_ERR_RESOURCE: out of memory. */
 static ls_status fail_identity_memory(void) {
     return ls_fail(LS_ERR_RESOURCE, "out of memory for the identity of a run");
 }
@@ -38,12 +39,15 @@ void ls_identity_destroy(ls_identity *identity) {
     free(identity);
 }
 
+/* Returns the field of this name; NULL: none. */
 static const field *find_identity_field(const ls_identity *identity, const char *name) {
     for (size_t i = 0; i < identity->count; i++)
         if (strcmp(identity->fields[i].name, name) == 0) return &identity->fields[i];
     return NULL;
 }
 
+/* Fails with LS_ERR_INPUT if a field of this name cannot be added: bad characters, there already, or too many
+ * fields. */
 static ls_status check_name(const ls_identity *identity, const char *name) {
     size_t length = strlen(name);
     if (length == 0 || length >= LS_IDENTITY_NAME_MAX ||
@@ -56,7 +60,7 @@ static ls_status check_name(const ls_identity *identity, const char *name) {
     return LS_OK;
 }
 
-/* Adds a field and takes ownership of `value`. If `value` is NULL, reports that memory ran out. */
+/* Adds a field and takes ownership of `value`, also on failure. If `value` is NULL, reports that memory ran out. */
 static ls_status add_identity_field(ls_identity *identity, const char *name, json_t *value, ls_identity_rule rule) {
     ls_status status = value ? check_name(identity, name) : fail_identity_memory();
     if (status != LS_OK) {
@@ -115,6 +119,7 @@ ls_status ls_identity_copy(ls_identity *to, const ls_identity *from, const char 
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 
+/* Adds the value of an option as the field of its name, in the form that options.def asks for. */
 static ls_status add_value(ls_identity *identity, const ls_options *o, ls_option_id id, ls_identity_rule rule) {
     const ls_option_info *info = ls_option_info_get(id);
     const void *value = ls_options_field(o, id);
@@ -135,6 +140,8 @@ static ls_status add_value(ls_identity *identity, const ls_options *o, ls_option
     return ls_fail(LS_ERR_FAILED, "the option table has a row of unknown kind");
 }
 
+/* Adds an option, if it has an effect with the other options, and the number of its arithmetic rule as NAME-rule, if it
+ * has one and is not the default. */
 static ls_status add_option(ls_identity *identity, const ls_options *o, ls_option_id id) {
     const ls_option_info *info = ls_option_info_get(id);
     const ls_option_identity *as = &info->identity;
@@ -157,9 +164,10 @@ ls_status ls_identity_add_options(ls_identity *identity, const ls_options *optio
 
 /* ---- to JSON ----------------------------------------------------------------------------------------------------- */
 
+/* Fails with LS_ERR_RESOURCE: out of memory for JSON. */
 static ls_status no_text(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory for the text of an identity"); }
 
-/* Returns an object of the fields with this rule, or NULL if out of memory. */
+/* Returns an object of the fields with this rule: a new reference; NULL if out of memory. */
 static json_t *fields_json(const ls_identity *identity, ls_identity_rule rule) {
     json_t *object = json_object();
     for (size_t i = 0; object && i < identity->count; i++) {
@@ -208,10 +216,12 @@ ls_status ls_identity_to_text(const ls_identity *identity, char **text, size_t *
 
 /* ---- from JSON --------------------------------------------------------------------------------------------------- */
 
+/* Returns whether a text is 32 lower-case hexadecimal digits. */
 static bool is_hash(const char *text) {
     return strlen(text) == HASH_DIGITS && strspn(text, "0123456789abcdef") == HASH_DIGITS;
 }
 
+/* Parses a finite number as printf("%a") writes it; returns false for any other text. */
 static bool parse_hex_float(const char *text, double *out) {
     const char *digits = text + (*text == '-');
     char *end;
@@ -220,6 +230,7 @@ static bool parse_hex_float(const char *text, double *out) {
     return *end == '\0' && isfinite(*out);
 }
 
+/* Adds a field from the JSON of its value; LS_ERR_INPUT if that is no value of an identity. */
 static ls_status add_json(ls_identity *identity, const char *name, json_t *value, ls_identity_rule rule) {
     if (json_is_integer(value)) return add_identity_field(identity, name, json_incref(value), rule);
     if (json_is_string(value)) return ls_identity_add_text(identity, name, json_string_value(value), rule);
@@ -233,6 +244,7 @@ static ls_status add_json(ls_identity *identity, const char *name, json_t *value
     return ls_fail(LS_ERR_INPUT, "the field %.*s is no value of an identity", LS_IDENTITY_NAME_MAX, name);
 }
 
+/* Adds all fields of the member `key`. */
 static ls_status add_object(ls_identity *identity, const json_t *json, const char *key, ls_identity_rule rule) {
     json_t *object, *value;
     const char *name;
@@ -241,6 +253,7 @@ static ls_status add_object(ls_identity *identity, const json_t *json, const cha
     return LS_OK;
 }
 
+/* Fails with LS_ERR_INPUT unless the hash that the JSON has is that of the fields. */
 static ls_status check_hash(const ls_identity *identity, const json_t *json) {
     char found[LS_HASH_TEXT_BYTES];
     const char *written;
@@ -279,6 +292,7 @@ ls_status ls_identity_from_text(const char *source, const char *text, size_t byt
 
 /* ---- comparing --------------------------------------------------------------------------------------------------- */
 
+/* Writes the value in plain words; "absent" for NULL. */
 static void describe_field(const field *f, char text[LS_IDENTITY_VALUE_MAX]) {
     const json_t *number = f ? json_object_get(f->value, "f64") : NULL;
     if (!f)
@@ -304,7 +318,8 @@ static void append_kind(const field *f, char text[LS_IDENTITY_VALUE_MAX]) {
     snprintf(text + used, LS_IDENTITY_VALUE_MAX - used, " (%s)", kind);
 }
 
-/* Finds the next change from position *at on, where positions count the fields of `here` and then those of `there`. */
+/* Finds the next field that differs from position *at on, where positions count the fields of `here` and then those of
+ * `there`; *at is then behind it. Returns false if there is none. */
 static bool next_change(const ls_identity *here, const ls_identity *there, size_t *at, ls_identity_change *change) {
     for (; *at < here->count + there->count; ++*at) {
         bool from_here = *at < here->count;

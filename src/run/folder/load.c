@@ -1,4 +1,4 @@
-/* load.c: from a checkpoint back into a trainer. */
+/* load.c: reads a checkpoint of a run: its identity and numbers, and its tensors into a trainer or partition. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +23,8 @@ ls_status ls_saved_identity(const ls_checkpoint *checkpoint, ls_identity **out) 
     return status;
 }
 
-/* Copies the precision and the matrix unit of an identity. An fp32 identity has neither field (settings.c). */
+/* Copies the words for precision and matrix unit from an identity; "fp32" and "chain" if it has no such fields, as that
+ * of an fp32 run (settings.c). */
 static void copy_precision(const ls_identity *identity, char *precision, char *unit) {
     const char *type = ls_identity_get_text(identity, "precision"), *by = ls_identity_get_text(identity, "matrix-unit");
     snprintf(precision, LS_SAVED_WORD_MAX, "%s", type ? type : "fp32");
@@ -77,8 +78,8 @@ static bool get_words(const json_t *state, const char *name, int64_t *words, siz
     return true;
 }
 
-/* Guards that the saved run did not have start empty. The loss scale is restored; that of a fork starts again if its
- * settings do not allow the saved one. */
+/* Restores what affects later steps from state.json: history of the guards, and the loss scale. Guards that the saved
+ * run did not have start empty. The loss scale of a fork starts again if its settings do not allow the saved one. */
 static ls_status load_numbers(ls_trainer *t, const json_t *state, const char *path, bool is_fork) {
     int64_t scale[LS_LOSS_SCALE_WORDS], outlier[LS_OUTLIER_WORDS] = {0}, noise[LS_NOISE_WORDS];
     if (get_words(state, "noise", noise, LS_NOISE_WORDS)) LS_TRY(ls_noise_restore(&t->guard.noise, noise));
@@ -97,14 +98,16 @@ static ls_status load_numbers(ls_trainer *t, const json_t *state, const char *pa
     return ls_fail(LS_ERR_INPUT, "%s/%s: the loss scale is damaged", path, LS_CHECKPOINT_STATE);
 }
 
-/* Loads the last audited step. A checkpoint without this field has no unaudited steps, or belongs to a run without
- * audits. */
+/* Sets the last step whose audits passed. A checkpoint without this field has no unaudited steps, or belongs to a run
+ * without audits; a fork starts clean. */
 static void load_audited(ls_trainer *t, const json_t *state, bool is_fork) {
     const json_t *step = json_object_get(state, LS_SAVED_AUDITED);
     int64_t clean = json_is_integer(step) && !is_fork ? (int64_t)json_integer_value(step) : t->step;
     t->guard.audit.clean_step = clean >= 0 && clean < t->step ? clean : t->step;
 }
 
+/* Reads state.json into the trainer: step, updates, loss, guards, evaluations; LS_ERR_INPUT if it contradicts
+ * itself. */
 static ls_status load_state(ls_trainer *t, const ls_checkpoint *checkpoint, bool is_fork) {
     json_t *state = NULL;
     LS_TRY(ls_checkpoint_load_json(checkpoint, LS_CHECKPOINT_STATE, &state));
@@ -127,6 +130,7 @@ static ls_status load_state(ls_trainer *t, const ls_checkpoint *checkpoint, bool
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
+/* Reads `per_param` tensors of each parameter, from `first` on, from one file of the checkpoint into the partition. */
 static ls_status load_file(ls_partition *partition, const ls_checkpoint *checkpoint, const char *name,
                            ls_partition_tensor first, int per_param) {
     ls_partition_tensors tensors;
@@ -145,8 +149,8 @@ ls_status ls_load_weights(ls_partition *partition, const ls_checkpoint *checkpoi
     return load_file(partition, checkpoint, LS_CHECKPOINT_WEIGHTS, LS_TENSOR_WEIGHT, 1);
 }
 
-/* Compares the state hash of the loaded weights with that of the saved ones, to detect damage on any way between
- * them. */
+/* Compares the hash of the state that was loaded with the saved one, to detect damage on any way between them. LS_OK if
+ * there is none to compare. Collective. */
 static ls_status compare_hash(ls_trainer *t, const ls_checkpoint *checkpoint) {
     json_t *state = NULL;
     char saved[LS_HASH_TEXT_BYTES] = "", loaded[LS_HASH_TEXT_BYTES];
@@ -166,6 +170,7 @@ static ls_status compare_hash(ls_trainer *t, const ls_checkpoint *checkpoint) {
         ls_checkpoint_path(checkpoint), loaded, saved);
 }
 
+/* Loads tensors and numbers; a fork's state hash is not compared, because its numbers may differ. */
 static ls_status load_checkpoint_state(ls_trainer *t, const ls_checkpoint *checkpoint, bool is_fork) {
     int moments = ls_optimizer_moments(&t->settings.optimizer);
     if (moments > 0 && !ls_checkpoint_has(checkpoint, LS_CHECKPOINT_OPTIMIZER))

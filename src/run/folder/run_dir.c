@@ -1,4 +1,4 @@
-/* run_dir.c: the folder of a run, its lock and its small files. */
+/* run_dir.c: opens, checks and cleans up the folder of a run, and writes its small files. */
 #include "run/folder/run_dir.h"
 
 #include <dirent.h>
@@ -46,12 +46,14 @@ struct ls_run_dir {
 
 /* ---- what is there ----------------------------------------------------------------------------------------------- */
 
+/* Writes FOLDER/NAME; LS_ERR_INPUT if it is too long. */
 static ls_status join_folder_path(char out[PATH_MAX], const char *folder, const char *name) {
     int bytes = snprintf(out, PATH_MAX, "%s/%s", folder, name);
     if (bytes >= 0 && bytes < PATH_MAX) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "the name of the folder %.*s… is too long; choose a shorter --out", SHOWN, folder);
 }
 
+/* Returns whether the folder has a file of this name. */
 static bool has(const char *folder, const char *name) {
     char path[PATH_MAX];
     return snprintf(path, sizeof path, "%s/%s", folder, name) < PATH_MAX && ls_file_exists(path);
@@ -61,7 +63,7 @@ bool ls_run_dir_holds_run(const char *path) {
     return has(path, "identity.json") || has(path, "metrics.jsonl") || has(path, "checkpoints");
 }
 
-/* Cuts the last name off an absolute path; false when it is not `name` (NULL: any). */
+/* Cuts the last name off an absolute path; returns false, without a change, if it is not `name` (NULL: any). */
 static bool cut_name(char *path, const char *name) {
     char *slash = strrchr(path, '/');
     if (!slash || slash == path || (name && strcmp(slash + 1, name) != 0)) return false;
@@ -76,6 +78,7 @@ bool ls_run_dir_of_checkpoint(const char *checkpoint, char run[PATH_MAX]) {
            ls_run_dir_holds_run(run);
 }
 
+/* Counts the checkpoints of the run directory, complete or not. */
 static ls_status count_checkpoints(const char *path, int *count) {
     ls_store *store = NULL;
     ls_store_entry *entries = NULL;
@@ -115,6 +118,8 @@ ls_status ls_run_dir_check_resume(const char *path) {
                    path);
 }
 
+/* Fails with LS_ERR_INPUT if the folder does not fit the mode: one to resume holds no run, or one to start holds a run
+ * or files of something else. */
 static ls_status check_mode(const char *path, ls_run_mode mode) {
     bool holds = ls_run_dir_holds_run(path);
     if (mode == LS_RUN_RESUME) return ls_run_dir_check_resume(path);
@@ -131,6 +136,7 @@ static ls_status check_mode(const char *path, ls_run_mode mode) {
     return LS_OK;
 }
 
+/* Fails with LS_ERR_INPUT if `path` is not a folder that this process can write to. */
 static ls_status check_folder(const char *path) {
     struct stat about;
     if (stat(path, &about) != 0) return ls_fail_errno(LS_ERR_INPUT, "cannot look at %.*s", SHOWN, path);
@@ -143,7 +149,7 @@ static ls_status check_folder(const char *path) {
 
 /* ---- folders ----------------------------------------------------------------------------------------------------- */
 
-/* Makes the folder and those above it, and remembers which of them were not there. */
+/* Creates the folder and those above it, and notes in dir->first_made which of them were not there. */
 static ls_status make_folders(ls_run_dir *dir, const char *path) {
     char part[PATH_MAX];
     size_t length = strlen(path);
@@ -167,6 +173,7 @@ static void remove_folders(const ls_run_dir *dir) {
     }
 }
 
+/* Removes the files of a run and an empty checkpoints/, but no trace, which may be of any run. */
 static void remove_files(const ls_run_dir *dir) {
     char path[PATH_MAX];
     for (int i = 0; i < TRACE; i++)
@@ -183,6 +190,7 @@ static void remove_notes(const ls_run_dir *dir) {
         if (snprintf(path, sizeof path, "%s/%s", dir->path, names[i]) < PATH_MAX) (void)unlink(path);
 }
 
+/* Returns whether a name is that of a temporary file of a run. */
 static bool is_temporary(const char *name) {
     if (strncmp(name, ".shared-", 8) == 0) return true; /* of workers that looked whether they share the folder */
     if (strncmp(name, "metrics-", 8) == 0 && strstr(name, ".jsonl.tmp-")) return true; /* of one that was thinned */
@@ -214,6 +222,7 @@ static ls_status take_lock(ls_run_dir *dir) {
     return ls_run_lock_take(dir->path, has(dir->path, "identity.json"), &dir->lock);
 }
 
+/* Allocates the struct; touches no files. *out may be set on failure, too. */
 static ls_status create(const char *path, ls_run_mode mode, ls_run_dir **out) {
     ls_run_dir *dir = *out = calloc(1, sizeof *dir);
     if (!dir) return ls_fail(LS_ERR_RESOURCE, "out of memory for a run directory");
@@ -225,8 +234,9 @@ static ls_status create(const char *path, ls_run_mode mode, ls_run_dir **out) {
     return LS_OK;
 }
 
-/* Looks before the lock is taken, so that a refusal leaves a foreign folder untouched, and again with it: where a lock
- * file of ours has appeared, another start is at work, and only what it leaves counts. */
+/* Checks the folder, creates and locks it, and removes what a killed process left. Checks before the lock is taken, so
+ * that a refusal leaves a foreign folder untouched, and again with it: if a lock file of ours has appeared, another
+ * start is at work, and only what it leaves counts. */
 static ls_status enter(ls_run_dir *dir) {
     const char *path = dir->path;
     ls_status status = check_mode(path, dir->mode);
@@ -257,8 +267,8 @@ out:
     return status;
 }
 
-/* Creates the folder. *made is set to whether this call created it. Retries, because a failing start may remove the
- * folder above it meanwhile. */
+/* Creates the folder of dir->path. *made: this call created it; false: it was there. Retries, because a failing start
+ * may remove the folder above it meanwhile. */
 static ls_status claim(ls_run_dir *dir, bool *made) {
     char above[PATH_MAX];
     snprintf(above, sizeof above, "%s", dir->path);
@@ -301,15 +311,15 @@ out:
     return status;
 }
 
-/* Keeps the lock file, which the next process locks again. */
 void ls_run_dir_close(ls_run_dir *dir) {
+    /* Keeps the lock file, which the next process locks again. */
     if (!dir) return;
     ls_run_lock_release(&dir->lock);
     free(dir);
 }
 
-/* Looks at the folder and not at what this process did: in a run of several workers another process wrote there. */
 void ls_run_dir_abandon(ls_run_dir *dir) {
+    /* Looks at the folder and not at what this process did: in a run of several workers another process wrote there. */
     if (!dir) return;
     char message[LS_MESSAGE_MAX]; /* of the failure that led here */
     snprintf(message, sizeof message, "%s", ls_status_message());
@@ -326,7 +336,7 @@ const char *ls_run_dir_path(const ls_run_dir *dir) { return dir->path; }
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* Takes `json` over; NULL is memory that ran out. */
+/* Writes a file atomically. Takes ownership of `json`; NULL means that memory ran out, and fails. */
 static ls_status write_json(const ls_run_dir *dir, const char *name, json_t *json) {
     char path[PATH_MAX], *text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
     size_t bytes = text ? strlen(text) : 0;
@@ -339,7 +349,7 @@ static ls_status write_json(const ls_run_dir *dir, const char *name, json_t *jso
     return status;
 }
 
-/* Returns a JSON string, or NULL if out of memory. */
+/* Returns a JSON string, "(not UTF-8)" for a text that is not UTF-8: a new reference; NULL if out of memory. */
 static json_t *text_json(const char *text) {
     json_t *value = json_string(text);
     return value ? value : json_string(not_utf8);
@@ -351,8 +361,9 @@ static bool is_about_starting(ls_option_id id) {
     return id == LS_OPT_config || id == LS_OPT_print_config || id == LS_OPT_resume || id == LS_OPT_fork;
 }
 
-/* Writes options in the user's spelling, or that of the table, so that reading them gives the same value. Records the
- * current folder too, so that relative paths keep their meaning anywhere. */
+/* Returns the options of the command as JSON, as the user spelled them, or as the table has them, so that reading them
+ * gives the same values; NULL if out of memory. Records the working directory, too, so that relative paths keep their
+ * meaning anywhere. */
 static json_t *config_json(const ls_options *options, ls_command command) {
     char here[PATH_MAX];
     json_t *object = json_object();
@@ -393,8 +404,8 @@ ls_status ls_run_dir_read_identity(const ls_run_dir *dir, ls_identity **out) {
     return status;
 }
 
-/* `checkpoints` is created before the first line of metrics, and `latest` with the first checkpoint. */
 ls_status ls_run_dir_check_checkpoints(const ls_run_dir *dir) {
+    /* `checkpoints` is created before the first line of metrics, and `latest` with the first checkpoint. */
     int count = 0;
     ls_metrics_about about;
     LS_TRY(count_checkpoints(dir->path, &count));
@@ -430,6 +441,7 @@ ls_status ls_run_dir_open_metrics(ls_run_dir *dir, int64_t step, ls_metrics **ou
 
 /* ---- beginning a run --------------------------------------------------------------------------------------------- */
 
+/* Returns the list of fields in which a fork differs from its parent; NULL if out of memory. */
 static json_t *changes_json(const ls_identity *own, const ls_identity *parent) {
     size_t count = ls_identity_diff(own, parent, NULL, 0);
     ls_identity_change *changes = calloc(count + 1, sizeof *changes);
@@ -445,6 +457,7 @@ static json_t *changes_json(const ls_identity *own, const ls_identity *parent) {
     return NULL;
 }
 
+/* Writes parent.json of a fork. */
 static ls_status write_parent(const ls_run_dir *dir, const ls_run_parent *parent, const ls_identity *own) {
     json_t *identity;
     LS_TRY(ls_identity_to_json(parent->identity, &identity));
@@ -473,7 +486,7 @@ static ls_status set_config_aside(const ls_run_dir *dir) {
     return LS_OK;
 }
 
-/* Writes the copy first, so that one of the two files is complete at any moment. */
+/* Writes config.json with a checksum. Writes its copy first, so that one of the two files is complete at any moment. */
 static ls_status write_config(const ls_run_dir *dir, const ls_options *options, ls_command command) {
     json_t *object = config_json(options, command);
     if (!object) return ls_fail(LS_ERR_RESOURCE, "out of memory for " LS_CONFIG_FILE);
@@ -484,9 +497,9 @@ static ls_status write_config(const ls_run_dir *dir, const ls_options *options, 
     return status;
 }
 
-/* Writes identity.json last: once it exists, the folder holds a run and everything that --resume reads. */
 ls_status ls_run_dir_begin(ls_run_dir *dir, const ls_identity *identity, const ls_options *options, ls_command command,
                            const ls_run_parent *parent) {
+    /* Writes identity.json last: once it exists, the folder holds a run and everything that --resume reads. */
     json_t *json;
     if (parent) LS_TRY(write_parent(dir, parent, identity));
     if (dir->mode == LS_RUN_RESUME) LS_TRY(set_config_aside(dir));

@@ -1,4 +1,4 @@
-/* run_lock.c: taking the lock of a folder without touching what is not ours. */
+/* run_lock.c: takes the lock of a folder without touching files that are not lockstep's. */
 #include "run/folder/run_lock.h"
 
 #include <errno.h>
@@ -19,6 +19,7 @@ enum { GONE_TRIES = 300, GONE_WAIT_NS = 10000000 }; /* three seconds */
 
 static const char owner_start[] = "process ";
 
+/* Writes FOLDER/lock; LS_ERR_INPUT if it is too long. */
 static ls_status path_of(const char *folder, char path[PATH_MAX]) {
     if (snprintf(path, PATH_MAX, "%s/lock", folder) < PATH_MAX) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "the path %.*s… is too long; choose a shorter --out", SHOWN, folder);
@@ -26,13 +27,14 @@ static ls_status path_of(const char *folder, char path[PATH_MAX]) {
 
 /* ---- content ----------------------------------------------------------------------------------------------------- */
 
+/* Reads the begin of the file as text; returns the bytes read, 0 also on an error. */
 static size_t read_start(int fd, char text[OWNER_MAX]) {
     ssize_t bytes = pread(fd, text, OWNER_MAX - 1, 0);
     text[bytes > 0 ? bytes : 0] = '\0';
     return bytes > 0 ? (size_t)bytes : 0;
 }
 
-/* Reads the owner, such as "process 123 on host". The owner may not have written it yet. */
+/* Reads the owner, such as "process 123 on host"; "another process" if it has not written its name yet. */
 static void read_owner(int fd, char owner[OWNER_MAX]) {
     (void)read_start(fd, owner);
     owner[strcspn(owner, "\n")] = '\0';
@@ -41,7 +43,7 @@ static void read_owner(int fd, char owner[OWNER_MAX]) {
     if (!*owner) snprintf(owner, OWNER_MAX, "another process");
 }
 
-/* Returns whether the file is a lock file. An empty one is: its process was killed before it wrote its name. */
+/* Returns whether the content is that of a lock file. Empty counts: its process was killed before it wrote its name. */
 static bool has_owner(int fd) {
     char text[OWNER_MAX];
     struct stat about;
@@ -52,6 +54,7 @@ static bool has_owner(int fd) {
            strlen(text) == bytes;
 }
 
+/* Replaces the content by this process's id and machine. */
 static ls_status write_owner(int fd, const char *path) {
     char host[HOST_MAX] = "", owner[OWNER_MAX];
     if (gethostname(host, sizeof host - 1) != 0) snprintf(host, sizeof host, "an unknown machine");
@@ -77,6 +80,7 @@ bool ls_run_lock_is_ours(const char *folder) {
     return is_ours;
 }
 
+/* Fails with LS_ERR_INPUT: the file is `what`, not a lock file. */
 static ls_status foreign(const char *path, const char *what) {
     return ls_fail(LS_ERR_INPUT, "%.*s is %s, not a lock file of lockstep; it was left alone: choose another --out",
                    SHOWN, path, what);
@@ -96,6 +100,8 @@ static ls_status open_file(ls_run_lock *lock) {
     return errno == ENOENT ? LS_OK : ls_fail_errno(LS_ERR_INPUT, "cannot open the lock %.*s", SHOWN, path);
 }
 
+/* Fails with LS_ERR_INPUT unless the open file is a regular one with one name and, unless any_content, that of a lock
+ * file. */
 static ls_status check_file(int fd, const char *path, bool any_content) {
     struct stat about;
     if (fstat(fd, &about) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot look at %.*s", SHOWN, path);
@@ -104,6 +110,7 @@ static ls_status check_file(int fd, const char *path, bool any_content) {
     return any_content || has_owner(fd) ? LS_OK : foreign(path, "a file of yours");
 }
 
+/* Locks without waiting; returns 0, or −1 with errno. */
 static int try_lock(int fd) {
     int rc;
     do rc = flock(fd, LOCK_EX | LOCK_NB);
@@ -111,7 +118,8 @@ static int try_lock(int fd) {
     return rc;
 }
 
-/* Returns whether the process that took the lock is gone. Its workers share the lock and end a moment later. */
+/* Returns whether the process that took the lock has ended, as far as this machine knows. Its workers share the lock
+ * and end a moment later. */
 static bool is_gone(int fd) {
     char owner[OWNER_MAX], host[HOST_MAX] = "";
     long pid = 0;
@@ -122,6 +130,7 @@ static bool is_gone(int fd) {
     return kill((pid_t)pid, 0) != 0 && errno == ESRCH;
 }
 
+/* Locks; waits up to 3 s if only the workers of a process that has ended hold the lock. Returns 0, or −1 with errno. */
 static int lock_soon(int fd) {
     int rc = try_lock(fd);
     for (int i = 0; i < GONE_TRIES && rc != 0 && errno == EWOULDBLOCK && is_gone(fd); i++) {
@@ -132,6 +141,8 @@ static int lock_soon(int fd) {
     return rc;
 }
 
+/* Locks the open file. LS_ERR_INPUT, naming the owner, if another process holds it; a file system without locks is only
+ * a warning. */
 static ls_status lock_file(const char *folder, const char *path, int fd) {
     char owner[OWNER_MAX];
     if (lock_soon(fd) == 0) return LS_OK;
@@ -152,8 +163,8 @@ bool ls_run_lock_is_held(const ls_run_lock *lock) {
            held.st_dev == there.st_dev && held.st_ino == there.st_ino;
 }
 
-/* Retries, because a failing start removes its lock file, possibly between our open and lock. */
 ls_status ls_run_lock_take(const char *folder, bool any_content, ls_run_lock *lock) {
+    /* Retries, because a failing start removes its lock file, possibly between our open and lock. */
     ls_status status = LS_OK;
     *lock = LS_RUN_LOCK_NONE;
     LS_TRY(path_of(folder, lock->path));

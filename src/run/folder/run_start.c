@@ -1,4 +1,4 @@
-/* run_start.c: the four ways to begin. */
+/* run_start.c: the four ways to begin a run: seed, weights, resume, fork. */
 #include "run/folder/run_start.h"
 
 #include <limits.h>
@@ -10,6 +10,7 @@
 
 static const char *const start_fields[] = {"start", "start-step", "start-samples", "lr-start-step"};
 
+/* Copies a path; LS_ERR_INPUT if it is too long. */
 static ls_status copy_path(const char *path, char out[PATH_MAX]) {
     if (snprintf(out, PATH_MAX, "%s", path) < PATH_MAX) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "the path %.100s… is too long", path);
@@ -17,12 +18,13 @@ static ls_status copy_path(const char *path, char out[PATH_MAX]) {
 
 /* ---- the model --------------------------------------------------------------------------------------------------- */
 
-/* What worker 0 has found. */
+/* The model that rank 0 has found, as it is broadcast. */
 typedef struct found {
     ls_shape shape;
     char path[PATH_MAX]; /* of the weights; "": a shape alone */
 } found;
 
+/* Resolves --model on rank 0. */
 static ls_status resolve(const char *model, ls_weights **weights, found *f) {
     LS_TRY(ls_weights_resolve(model, &f->shape, weights));
     return *weights ? copy_path(ls_weights_path(*weights), f->path) : LS_OK;
@@ -48,6 +50,7 @@ out:
 
 /* ---- one experiment ---------------------------------------------------------------------------------------------- */
 
+/* Fails with LS_ERR_INPUT if this worker's identity differs from rank 0's, which `text` has; names the first field. */
 static ls_status compare_worker_identity(int rank, const ls_identity *mine, const char *text, size_t bytes) {
     ls_identity *first = NULL;
     ls_identity_change change;
@@ -108,8 +111,9 @@ static ls_status steps_are_done(const ls_trainer *trainer, const char *what) {
 
 /* ---- weights as they were saved ---------------------------------------------------------------------------------- */
 
-/* Checksums of files tell that they are what was written; this, that what was written is what the workers had. Before
- * weights are rounded to another precision. LS_ERR_INPUT on all workers alike; hashes of other --slices say nothing. */
+/* Compares the hash of the loaded weights with the one recorded when they were saved; "": not recorded. Checksums of
+ * files tell that they are what was written; this, that what was written is what the workers had. Call it before
+ * weights are rounded to another precision. LS_ERR_INPUT on all workers alike. Collective. */
 static ls_status check_weights(ls_trainer *trainer, const char *folder, const char *saved) {
     char hash[LS_SAVED_HASH_MAX];
     if (!saved[0]) return LS_OK;
@@ -121,13 +125,15 @@ static ls_status check_weights(ls_trainer *trainer, const char *folder, const ch
 
 /* ---- resume ------------------------------------------------------------------------------------------------------ */
 
-/* Copies the start fields. Fields that exist already came from another checkpoint of the same run. */
+/* Copies the start fields from a saved identity. Fields that exist already came from another checkpoint of the same
+ * run. */
 static ls_status copy_start(ls_identity *to, const ls_identity *from) {
     for (size_t i = 0; i < sizeof start_fields / sizeof *start_fields; i++)
         LS_TRY(ls_identity_copy(to, from, start_fields[i]));
     return LS_OK;
 }
 
+/* Sets the trainer's origin, where a fork began, from the start fields. */
 static void set_base(ls_trainer *trainer, const ls_identity *identity) {
     int64_t samples = 0;
     trainer->origin.lr_start = trainer->origin.step = 0;
@@ -137,6 +143,8 @@ static void set_base(ls_trainer *trainer, const ls_identity *identity) {
     trainer->origin.samples = (uint64_t)samples;
 }
 
+/* Loads a checkpoint of this run into the trainer, after comparing identities. `weights` gets the recorded hash of the
+ * weights, "" if there is none. LS_ERR_INPUT if the run has already made more than --steps. */
 static ls_status load_own(ls_trainer *trainer, const char *folder, ls_identity *identity,
                           char weights[LS_SAVED_HASH_MAX]) {
     ls_checkpoint *checkpoint = NULL;
@@ -156,12 +164,13 @@ out:
     return status;
 }
 
-/* What worker 0 decides. */
+/* The checkpoint from which rank 0 decides to resume, as it is broadcast. */
 typedef struct decision {
     int64_t step; /* −1: nothing was saved yet */
     char folder[PATH_MAX];
 } decision;
 
+/* Finds the newest sound checkpoint; *step −1: there is none at all. LS_ERR_INPUT if none of several is sound. */
 static ls_status choose_step(const ls_store *store, int64_t *step) {
     ls_store_entry *entries = NULL;
     int count;
@@ -176,11 +185,14 @@ static ls_status choose_step(const ls_store *store, int64_t *step) {
     return status;
 }
 
+/* Fills in the decision of rank 0. */
 static ls_status decide(const ls_store *store, decision *d) {
     LS_TRY(choose_step(store, &d->step));
     return d->step < 0 ? LS_OK : copy_path(ls_store_folder(store, d->step).text, d->folder);
 }
 
+/* Checks that a run without a checkpoint may start again: it must have the identity that its folder records, and not be
+ * a fork, whose start is not known. Logs that it does. */
 static ls_status check_anew(const ls_run_dir *dir, const ls_identity *identity) {
     ls_identity *there = NULL;
     LS_TRY(ls_run_dir_read_identity(dir, &there));
@@ -204,8 +216,8 @@ static ls_status resume_anew(ls_trainer *trainer, const ls_run_dir *dir, ls_weig
     return ls_agree(trainer->world, trainer->rank == 0 ? check_anew(dir, identity) : LS_OK);
 }
 
-/* Goes aside, as checkpoints with damaged files do, so that the next older one is the newest. Without an older one the
- * failure stays. */
+/* Sets the checkpoint of `step`, whose weights are not what was saved, aside, with all newer ones, so that the next
+ * older one is the newest. If there is no older one, returns the last failure again. */
 static ls_status pass_over(ls_store *store, int64_t step) {
     char message[LS_MESSAGE_MAX];
     ls_store_entry *entries = NULL;
@@ -243,7 +255,8 @@ ls_status ls_run_start_resume(ls_trainer *trainer, ls_store *store, const ls_run
 
 /* ---- fork -------------------------------------------------------------------------------------------------------- */
 
-/* Continues the position in the data if the data and its division into windows are the same; otherwise starts at 0. */
+/* Sets the trainer's origin and the start fields: continues the parent's position in the data if the data and its
+ * division into windows are the same, otherwise starts at 0. */
 static ls_status fork_position(ls_trainer *trainer, ls_identity *identity, const ls_identity *parent, int64_t samples) {
     static const char *const data_fields[] = {"data", "val-fraction", "seq", "seed"};
     for (size_t i = 0; i < sizeof data_fields / sizeof *data_fields; i++)
@@ -271,6 +284,8 @@ static ls_status fork_schedule(ls_trainer *trainer, ls_identity *identity, const
     return ls_identity_add_i64(identity, "lr-start-step", trainer->step, LS_IDENTITY_FIXED);
 }
 
+/* Loads the parent's checkpoint and sets what a fork continues from. `weights` gets the recorded hash of the weights;
+ * "" if it cannot be compared, because there is none or the slices (fixed parts of layers) differ. */
 static ls_status load_parent(ls_trainer *trainer, const char *folder, ls_identity *identity, ls_identity **parent,
                              char weights[LS_SAVED_HASH_MAX]) {
     ls_checkpoint *checkpoint = NULL;

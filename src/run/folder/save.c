@@ -1,4 +1,4 @@
-/* save.c: a checkpoint, written by all workers while they wait; saver.c does the work. */
+/* save.c: ls_save(): saves a checkpoint while all workers wait; saver.c does the work. */
 #include "run/folder/save.h"
 
 #include "base/clock.h"

@@ -1,4 +1,4 @@
-/* save_files.c: the files of a checkpoint, and the state of a run as JSON. */
+/* save_files.c: declares the tensor files of a checkpoint, and makes state.json, the state of a run as JSON. */
 #include "run/folder/save_files.h"
 
 #include <stdlib.h>
@@ -15,6 +15,7 @@ enum { TOKENIZER_BYTES_MAX = 1 << 28, LOSS_TEXT_MAX = 64 };
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
+/* Declares a file of `per_param` tensors for each parameter, from `first` on. */
 static ls_status add_file(const ls_trainer *t, const char *name, ls_partition_tensor first, int per_param,
                           ls_save_files *files) {
     int f = files->count;
@@ -27,6 +28,7 @@ static ls_status add_file(const ls_trainer *t, const char *name, ls_partition_te
     return LS_OK;
 }
 
+/* Declares all files; ls_save_files_close() cleans up after a failure. */
 static ls_status add_files(const ls_trainer *t, ls_save_files *files) {
     int moments = ls_optimizer_moments(&t->settings.optimizer);
     json_t *shape = ls_shape_to_json(&t->settings.shape);
@@ -71,6 +73,7 @@ ls_status ls_save_tokenizer(ls_store_save *save, const ls_tokenizer *tokenizer) 
     return LS_OK;
 }
 
+/* Sets state[name] to a list of integers. Returns false if memory is short. */
 static bool put_words(json_t *state, const char *name, const int64_t *words, size_t count) {
     json_t *list = json_array();
     bool whole = list != NULL;
@@ -78,6 +81,7 @@ static bool put_words(json_t *state, const char *name, const int64_t *words, siz
     return json_object_set_new(state, name, list) == 0 && whole;
 }
 
+/* Adds the hash of the state, if that of the present step is known. Returns false if memory is short. */
 static bool put_hash(json_t *state, const ls_trainer *t) {
     char text[LS_HASH_TEXT_BYTES];
     if (t->state.step != t->step) return true;
@@ -85,7 +89,8 @@ static bool put_hash(json_t *state, const ls_trainer *t) {
     return json_object_set_new(state, LS_SAVED_STATE, json_string(text)) == 0;
 }
 
-/* Writes the values that affect later steps: the loss scale, and the history of the guards. */
+/* Adds the values that affect later steps: the loss scale, and the history of the guards. Returns false if memory is
+ * short. */
 static bool put_numbers(json_t *state, const ls_trainer *t) {
     int64_t scale[LS_LOSS_SCALE_WORDS], outlier[LS_OUTLIER_WORDS], noise[LS_NOISE_WORDS];
     ls_loss_scale_save(&t->scale, scale);

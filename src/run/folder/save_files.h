@@ -1,4 +1,4 @@
-/* save_files.h: the files of a trainer's checkpoint; private to this folder. */
+/* save_files.h: the files of a trainer's checkpoint: which tensors they have, and state.json; for saver.c alone. */
 #ifndef LS_RUN_FOLDER_SAVE_FILES_H
 #define LS_RUN_FOLDER_SAVE_FILES_H
 
@@ -10,26 +10,30 @@
 
 enum { LS_SAVE_FILES_MAX = 2 };
 
-/* Files of weights and, if the optimizer has any, of optimizer state. Must not be moved while it is open. */
+/* The files of weights and, if the optimizer has any, of optimizer state. Must not be moved while it is open, because
+ * it points into itself. */
 typedef struct ls_save_files {
     int count;
-    const char *name[LS_SAVE_FILES_MAX];
+    const char *name[LS_SAVE_FILES_MAX]; /* of the files, such as "weights.safetensors" */
     ls_partition_tensors tensors[LS_SAVE_FILES_MAX];
-    const ls_partition_tensors *list[LS_SAVE_FILES_MAX]; /* the same */
-    ls_safetensors_plan plan[LS_SAVE_FILES_MAX];
-    size_t first_sum[LS_SAVE_FILES_MAX + 1]; /* where the sums of a file begin among those of all */
+    const ls_partition_tensors *list[LS_SAVE_FILES_MAX]; /* pointers to `tensors`, as ls_snapshot_plan() takes them */
+    ls_safetensors_plan
+        plan[LS_SAVE_FILES_MAX]; /* what a writer of each file takes; points into `tensors` and `metadata` */
+    size_t first_sum[LS_SAVE_FILES_MAX + 1]; /* where the sums of each file (header, then tensors) begin in one list;
+                                                the last entry: their number */
     ls_safetensors_text metadata[2];
-    char *shape;
+    char *shape; /* JSON of the model's shape, for the metadata; owned */
 } ls_save_files;
 
-/* On failure nothing is left to release. */
+/* Declares the files of the trainer's model. Writes nothing. On failure nothing is left to release. */
 ls_status ls_save_files_open(const ls_trainer *trainer, ls_save_files *out);
 void ls_save_files_close(ls_save_files *files);
 
-/* state.json, as the trainer is now; the caller frees it. `hash` is that of its weights; `tokenizer` may be NULL. */
+/* Makes the text of state.json, as the trainer is now; the caller frees it. `hash` is that of its weights; `tokenizer`
+ * may be NULL. Rank 0. */
 ls_status ls_save_state_text(const ls_trainer *trainer, const char *hash, const ls_identity *identity,
                              const ls_tokenizer *tokenizer, char **text);
-/* The files of the tokenizer go along, so that a checkpoint can be moved and used alone. */
+/* Adds the files of the tokenizer to the save, so that a checkpoint can be moved and used alone. NULL adds none. */
 ls_status ls_save_tokenizer(ls_store_save *save, const ls_tokenizer *tokenizer);
 
 #endif

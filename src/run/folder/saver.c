@@ -1,4 +1,4 @@
-/* saver.c: saves, in the background or not.
+/* saver.c: writes checkpoints, in the background or while training waits.
  *
  *     training    copy │ step ──────── step ──────── step …
  *     worker 0         └─ header, part ── wait for parts ── state, commit
@@ -27,7 +27,8 @@
 #include "run/folder/save_files.h"
 #include "run/state_hash.h"
 
-/* What a worker says of itself by a name in a folder may be seen elsewhere a moment later. */
+/* Intervals between looks at the folder; and how often a worker must seem to have failed before that counts, because a
+ * shared file system may show its files elsewhere a moment later. */
 enum { LOOK_US_MIN = 1000, LOOK_US_MAX = 50000, LOOKS_FAILED = 4 };
 static const double patience_s = 10;
 
@@ -57,6 +58,7 @@ struct ls_saver {
     bool is_told; /* its end */
 };
 
+/* Returns whether this worker is rank 0, which has the store and publishes the checkpoint. */
 static bool is_first(const ls_saver *s) { return s->trainer->rank == 0; }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
@@ -77,6 +79,8 @@ static ls_status write_file(ls_saver *s, int f, bool live) {
     return ls_safetensors_finish(writer, NULL);
 }
 
+/* Writes this worker's part of all files, and reports in the folder that it is done, or that it failed. `live`: from
+ * the tensors, not from the snapshot. */
 static ls_status write_part(ls_saver *s, bool live) {
     ls_status status = LS_OK;
     for (int f = 0; f < s->files.count && status == LS_OK; f++) status = write_file(s, f, live);
@@ -88,7 +92,8 @@ static ls_status write_part(ls_saver *s, bool live) {
 
 /* ---- what the first worker adds ---------------------------------------------------------------------------------- */
 
-/* Waits until all workers have written their parts, or one has failed. */
+/* Waits until all workers have written their parts; LS_ERR_PEER if one has failed, or some seconds after the run has
+ * failed. Rank 0. */
 static ls_status wait_for_parts(ls_saver *s) {
     unsigned pause_us = LOOK_US_MIN;
     double hurry_s = 0;
@@ -106,19 +111,22 @@ static ls_status wait_for_parts(ls_saver *s) {
     }
 }
 
-/* Waits until no worker writes into the folder any more, so that it can be removed. */
+/* Waits some seconds until no worker writes into the folder any more, so that it can be removed. Rank 0. */
 static void wait_for_the_others(const ls_saver *s) {
     double until_s = ls_clock_seconds() + patience_s;
     while (ls_parts_look(s->folder, s->workers).waiting > 0 && ls_clock_seconds() < until_s)
         ls_clock_sleep_us(LOOK_US_MAX);
 }
 
+/* Syncs the file of the caller (metrics), so that they are not older than the checkpoint; a failure is only a
+ * warning. */
 static ls_status sync_other(ls_saver *s) {
     if (s->sync_fd >= 0 && ls_fd_sync(s->sync_fd) != 0)
         ls_log_warn("the metrics could not be forced to disk before the checkpoint");
     return LS_OK;
 }
 
+/* Adds all files to the save: sums of the workers, tokenizer, state.json. Rank 0. */
 static ls_status add_files(ls_saver *s) {
     LS_TRY(ls_parts_take(s->folder, s->workers, s->sums, s->sum_count));
     for (int f = 0; f < s->files.count; f++)
@@ -128,6 +136,7 @@ static ls_status add_files(ls_saver *s) {
     return sync_other(s);
 }
 
+/* Adds the files and commits the checkpoint, which gives it its name. Rank 0. */
 static ls_status publish(ls_saver *s) {
     ls_status status = add_files(s);
     if (status != LS_OK) return status;
@@ -139,6 +148,7 @@ static ls_status publish(ls_saver *s) {
 
 /* ---- beginning and ending ---------------------------------------------------------------------------------------- */
 
+/* Makes state.json and the folder of the save, and announces the workers in it. Rank 0. */
 static ls_status begin_first(ls_saver *s, const char *hash) {
     LS_TRY(ls_save_state_text(s->trainer, hash, s->identity, s->tokenizer, &s->state));
     LS_TRY(ls_store_begin(s->store, s->trainer->step, &s->save));
@@ -148,6 +158,7 @@ static ls_status begin_first(ls_saver *s, const char *hash) {
     return ls_parts_announce(s->folder, s->workers);
 }
 
+/* Frees what belongs to one save; removes the folder of one that was not published. */
 static void end_saving(ls_saver *s) {
     ls_store_abort(s->save); /* of one that has not been published */
     s->save = NULL;
@@ -165,7 +176,7 @@ static void spoil_weights(const ls_trainer *t) {
     }
 }
 
-/* Makes the folder and tells every worker its name. */
+/* Hashes the weights, creates the folder on rank 0, and tells every worker its name. Collective. */
 static ls_status begin_saving(ls_saver *s, double since_s, int sync_fd) {
     char hash[33];
     s->sync_fd = sync_fd;
@@ -179,13 +190,15 @@ static ls_status begin_saving(ls_saver *s, double since_s, int sync_fd) {
     return ls_agree_tell(s->trainer->world, s->folder, sizeof s->folder);
 }
 
+/* Fills in the outcome of this worker. */
 static void note(ls_saver *s, ls_status status) {
     s->last.status = status;
     s->last.seconds = ls_clock_seconds() - s->begin_s;
     if (status != LS_OK) snprintf(s->last.text, sizeof s->last.text, "%s", ls_status_message());
 }
 
-/* Thread function of a background save. */
+/* Writes this worker's part, and on rank 0 publishes the checkpoint; the thread of a background save. `ctx` is the
+ * saver. */
 static ls_status save_in_background(void *ctx) {
     ls_saver *s = ctx;
     ls_status status = write_part(s, false);
@@ -198,6 +211,7 @@ static ls_status save_in_background(void *ctx) {
     return status;
 }
 
+/* Takes the snapshot; a failure is reported in the folder. */
 static ls_status copy_state(ls_saver *s) {
     if (s->touching) (void)ls_background_end(s->touching);
     s->touching = NULL;
@@ -206,13 +220,15 @@ static ls_status copy_state(ls_saver *s) {
     return status;
 }
 
+/* Starts the thread of the save; a failure is reported in the folder. */
 static ls_status start_thread(ls_saver *s) {
     ls_status status = ls_background_start(save_in_background, s, &s->thread);
     if (status != LS_OK) ls_parts_give_up(s->folder, s->trainer->rank);
     return status;
 }
 
-/* Cleans up after all workers have agreed on a failure: joins the background thread, if there is one. */
+/* Cleans up after all workers have agreed on a failure: ends the thread, if there is one, and removes the folder when
+ * no worker uses it. Returns the failure with its message. Collective. */
 static ls_status undo(ls_saver *s, ls_status status) {
     char message[LS_MESSAGE_MAX];
     snprintf(message, sizeof message, "%s", ls_status_message());
@@ -236,8 +252,8 @@ ls_status ls_saver_begin(ls_saver *s, double since_s, int sync_fd) {
     return LS_OK;
 }
 
-/* Joins the background thread. Ranks other than 0 report their own failures, because rank 0 knows only that they
- * failed. */
+/* Joins the background thread and frees its save. Ranks other than 0 log their own failures, because rank 0 knows only
+ * that they failed. */
 static void end_thread(ls_saver *s) {
     ls_status status = ls_background_end(s->thread);
     s->thread = NULL;
@@ -282,12 +298,14 @@ ls_status ls_saver_save(ls_saver *s, double since_s, int sync_fd, ls_save_outcom
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
+/* Touches the pages of the snapshot, in a thread; `ctx` is the snapshot. */
 static ls_status touch(void *ctx) {
     ls_snapshot_touch(ctx);
     return LS_OK;
 }
 
-/* Decides whether snapshots fit into memory. All workers know all needs, so they decide alike. Collective. */
+/* Sets *fits to whether snapshots fit into memory on all machines, and `why` on rank 0 if not. All workers know all
+ * needs, so they decide alike. Collective. */
 static ls_status decide(ls_saver *s, bool *fits, char why[LS_MESSAGE_MAX]) {
     ls_world *world = s->trainer->world;
     size_t available = ls_fault_snapshot >= 0 ? (size_t)ls_fault_snapshot : ls_memory_available();

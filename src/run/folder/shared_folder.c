@@ -1,9 +1,9 @@
-/* shared_folder.c: whether all workers see one folder.
+/* shared_folder.c: checks whether all workers see one folder: ls_save_check_shared().
  *
- * Each machine may well have a folder of the same name, so worker 0 puts a file of random content there, which the
- * others look for and open for writing. Workers that one process has forked need not ask: they see what it sees.
+ * Each machine may well have a folder of the same name, so rank 0 puts a file of random content there, which the others
+ * look for and open for writing. Workers that one process has forked need not ask: they see what it sees.
  *
- * Signals that would end this process come when the file is gone again. */
+ * Signals that would end this process are held until the file is removed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -22,13 +22,14 @@
 
 enum { LOOKS = 40, LOOK_EVERY_US = 25000, SECRET_BYTES = 32 };
 
-/* What worker 0 tells. */
+/* The file that rank 0 has written, as it is broadcast. */
 typedef struct note {
     char folder[PATH_MAX], path[PATH_MAX];
     ls_host_name host;
     char secret[SECRET_BYTES + 1];
 } note;
 
+/* Writes the file on rank 0 and fills in the note. */
 static ls_status put_note(const char *folder, note *n) {
     uint64_t number[2] = {0, 0};
     if (getrandom(number, sizeof number, 0) != sizeof number) number[0] = ls_clock_ns() ^ (uint64_t)getpid();
@@ -45,6 +46,7 @@ static ls_status put_note(const char *folder, note *n) {
     return ls_file_write_atomic(n->path, n->secret, SECRET_BYTES);
 }
 
+/* Returns whether this worker can read the file with the content of the note. */
 static bool sees(const note *n) {
     char *text = NULL;
     size_t bytes = 0;
@@ -54,7 +56,8 @@ static bool sees(const note *n) {
     return same;
 }
 
-/* Waits until this worker sees the note of rank 0: a shared file system may take a moment to show a new name. */
+/* Waits up to a second until this worker sees the file of rank 0: a shared file system may take a moment to show a new
+ * name. LS_ERR_INPUT if it does not, or cannot write to it. */
 static ls_status look_for_note(const note *n, int rank) {
     ls_host_name host;
     int look = 0;
@@ -75,6 +78,7 @@ static ls_status look_for_note(const note *n, int rank) {
     return LS_OK;
 }
 
+/* Writes, looks for and removes the file. Collective. */
 static ls_status check_folder_is_shared(ls_world *world, const char *folder) {
     note n = {.path = ""};
     int rank = ls_world_rank(world);

@@ -1,5 +1,5 @@
-/* state_log.c: files of fixed slots, written in place: what a crash tears is one slot, which its sum then gives away.
- */
+/* state_log.c: writes and reads files of fixed slots, in place: a crash can tear one slot, which is detected because
+ * its parts then do not add up to its sum. */
 #include "run/folder/state_log.h"
 
 #include <errno.h>
@@ -21,6 +21,7 @@ typedef struct header {
     int32_t params, slots;
 } header;
 
+/* The begin of a slot; the parts follow it. `sum` is that of all workers. */
 typedef struct slot_head {
     int64_t step, workers;
     ls_hash128 sum;
@@ -32,13 +33,17 @@ struct ls_state_log {
     slot_head *slot; /* with its parts behind it */
 };
 
+/* Returns the number of parts in a slot. */
 static size_t parts_of(const header *h) { return (size_t)h->params * LS_STATE_TENSORS; }
+/* Returns the bytes of a slot: its head and its parts. */
 static size_t slot_bytes(const header *h) { return sizeof(slot_head) + parts_of(h) * sizeof(ls_hash128); }
+/* Returns the offset of the slot of a step in the file. */
 static off_t slot_at(const header *h, int64_t step) {
     size_t names = sizeof *h + (size_t)h->params * LS_PARAM_NAME_MAX;
     return (off_t)(names + (size_t)(step % h->slots) * slot_bytes(h));
 }
 
+/* Returns the header for so many parameters: as many slots as LS_STATE_LOG_BYTES allows, at least 2. */
 static header header_of(int params) {
     header h = {.magic = "lsstate1", .params = params};
     size_t slots = LS_STATE_LOG_BYTES / slot_bytes(&h);
@@ -46,14 +51,17 @@ static header header_of(int params) {
     return h;
 }
 
+/* Writes the path of a worker's file; returns false if it is too long. */
 static bool path_of(char path[PATH_MAX], const char *dir, int worker) {
     return snprintf(path, PATH_MAX, "%s/state/worker-%d.sums", dir, worker) < PATH_MAX;
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
+/* Fails with LS_ERR_RESOURCE and errno: the file cannot be written. */
 static ls_status failed(const char *path) { return ls_fail_errno(LS_ERR_RESOURCE, "cannot write %s", path); }
 
+/* Keeps a file with the same header; empties any other and writes names, then header. */
 static ls_status begin_file(ls_state_log *log, const ls_model *model, const char *path) {
     header there;
     if (pread(log->file, &there, sizeof there, 0) == sizeof there && memcmp(&there, &log->head, sizeof there) == 0)
@@ -106,12 +114,14 @@ ls_status ls_state_log_write(ls_state_log *log, int64_t step, ls_hash128 sum, co
 
 /* ---- reading: nothing in a file is trusted ----------------------------------------------------------------------- */
 
+/* Reads the header; returns false unless it is exactly one that header_of() makes. */
 static bool read_head(int file, header *h) {
     if (pread(file, h, sizeof *h, 0) != sizeof *h || h->params < 1 || h->params > PARAMS_MAX) return false;
     header right = header_of(h->params);
     return memcmp(h, &right, sizeof right) == 0;
 }
 
+/* Reads the names of the parameters; returns false on a short file or without memory. */
 static bool read_names(int file, const header *h, ls_state_record *out) {
     size_t bytes = (size_t)h->params * LS_PARAM_NAME_MAX;
     out->params = h->params;
@@ -121,7 +131,8 @@ static bool read_names(int file, const header *h, ls_state_record *out) {
     return true;
 }
 
-/* Adds the parts of a worker; the first one tells how many there are. */
+/* Adds the parts of one worker for `step` to the record; worker 0, read first, tells how many workers there are, and
+ * allocates. Returns false if the worker has no such step, or another sum than worker 0. */
 static bool read_worker(const char *dir, int64_t step, int worker, ls_state_record *out, slot_head *first) {
     char path[PATH_MAX];
     header h;

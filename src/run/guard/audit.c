@@ -1,4 +1,4 @@
-/* audit.c: which groups are recomputed by which row of workers, and which worker a mismatch blames. */
+/* audit.c: chooses the gradient groups that are recomputed, and finds the worker to blame for a mismatch. */
 #include "run/guard/audit.h"
 
 #include <math.h>
@@ -12,12 +12,13 @@
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
+/* Fails with LS_ERR_RESOURCE: out of memory. */
 static ls_status fail_audit_memory(void) {
     return ls_fail(LS_ERR_RESOURCE, "out of memory for the hashes of an audit");
 }
 
-/* Chooses how often to audit: as rarely as the replica with the most groups allows, and then as many groups of each
- * replica as its share requires, rounded up. */
+/* Sets `every`, by_row, groups and total: audits as rarely as the replica with the most groups allows, and then as many
+ * groups of each replica as its share requires, rounded up. */
 static void spread_audits(ls_audit *audit, double share, const ls_layout *layout) {
     const double rounding = 1e-9; /* 3 · (1/3) is one group, not two */
     int most = 1;
@@ -96,7 +97,8 @@ typedef struct dispute {
     int64_t differs; /* this worker's first parameter that differs, plus 1; 0: none */
 } dispute;
 
-/* Finds the worker with the smallest positive number, and that number; −1 and 0 if there is none. Collective. */
+/* Finds the worker that passes the smallest positive number in `mine`, and that number; −1 and 0 if none is positive.
+ * Collective. */
 static ls_status find_first(ls_partition *partition, int64_t mine, int *worker, int64_t *least) {
     const ls_partition_setup *setup = ls_partition_setup_of(partition);
     int workers = ls_layout_workers(&setup->layout);
@@ -113,8 +115,8 @@ static ls_status find_first(ls_partition *partition, int64_t mine, int *worker, 
     return LS_OK;
 }
 
-/* Finds the first entry in which this worker's list differs from the owner's list of the same column; `count` if there
- * is none. */
+/* Sets *out to the first entry in which this worker's list `made` differs from the list `owned` of the worker of its
+ * column in replica `owner`; `count` if there is none. Collective. */
 static ls_status first_unlike(ls_partition *partition, int owner, const ls_hash128 *owned, const ls_hash128 *made,
                               size_t count, size_t *out) {
     int dp = ls_partition_setup_of(partition)->layout.dp;
@@ -128,7 +130,8 @@ static ls_status first_unlike(ls_partition *partition, int owner, const ls_hash1
     return status;
 }
 
-/* Lets replica `row` recompute a group. by_row[row] gets the hash of this worker's column. */
+/* Lets replicas `row` and `other_row` (−1: none) recompute a group. by_row[d] gets the hash of this worker's column in
+ * replica d. Collective. */
 static ls_status compute(ls_audit *audit, ls_partition *partition, const ls_audit_step *step, int row, int other_row,
                          int group, ls_hash128 *by_row) {
     int groups[LS_WORKERS_MAX], dp = ls_partition_setup_of(partition)->layout.dp;
@@ -137,7 +140,8 @@ static ls_status compute(ls_audit *audit, ls_partition *partition, const ls_audi
     return ls_partition_share_hashes(partition, audit->again, by_row);
 }
 
-/* Recomputes with other tiles and blocks, for a dispute between only two replicas. */
+/* Lets both replicas recompute a group with other tiles and instructions, which give the same bits, for a dispute
+ * between only two replicas. Collective. */
 static ls_status compute_otherwise(ls_audit *audit, ls_partition *partition, const ls_audit_step *step, int group,
                                    ls_hash128 *by_row) {
     LS_TRY(ls_partition_compute_otherwise(partition, true));
@@ -145,8 +149,8 @@ static ls_status compute_otherwise(ls_audit *audit, ls_partition *partition, con
     return ls_partition_compute_otherwise(partition, false);
 }
 
-/* Decides a dispute: LS_AUDIT_OWNER, _AUDITOR or _UNKNOWN. *right is set to the correct hash of this worker's
- * column. */
+/* Decides by a third computation which side of a dispute was wrong: *verdict is LS_AUDIT_OWNER, _AUDITOR or _UNKNOWN,
+ * *right the correct hash of this worker's column. Collective. */
 static ls_status find_wrong(ls_audit *audit, ls_partition *partition, const ls_audit_step *step, const dispute *d,
                             ls_blame_audit_verdict *verdict, ls_hash128 *right) {
     int dp = ls_partition_setup_of(partition)->layout.dp, third = (d->auditor + dp - 1) % dp;
@@ -165,7 +169,7 @@ static ls_status find_wrong(ls_audit *audit, ls_partition *partition, const ls_a
     return LS_OK;
 }
 
-/* Recomputes the group on the wrong replica. *out is set to whether its error recurs. */
+/* Recomputes the group on the wrong replica `row`; *out is whether it is wrong again. Collective. */
 static ls_status is_persistent(ls_audit *audit, ls_partition *partition, const ls_audit_step *step, int row, int group,
                                ls_hash128 right, bool *out) {
     ls_hash128 again[LS_WORKERS_MAX];
@@ -176,9 +180,8 @@ static ls_status is_persistent(ls_audit *audit, ls_partition *partition, const l
     return LS_OK;
 }
 
-/* Finds the column of the mesh in which an error occurred first, by its rank in replica 0: other workers see the error
- * only later. The workers of the auditor compare intermediate results, then gradients, with their column in the owner's
- * replica. */
+/* Sets *out to the column of the mesh (stage and tp index) in which the error occurred first, as its rank in replica 0:
+ * other workers see the error only later. Collective. */
 static ls_status find_column(const ls_audit *audit, ls_partition *partition, const dispute *d, int *out) {
     const ls_partition_setup *setup = ls_partition_setup_of(partition);
     size_t sites = audit->sites, at = (size_t)d->index * sites, first;
@@ -208,6 +211,8 @@ ls_status ls_audit_find_changed(const ls_audit *audit, ls_partition *partition, 
     return find_first(partition, mine, worker, &least);
 }
 
+/* Finds out which worker was wrong and whether its error is persistent; fills in *event and *result, see
+ * ls_audit_run(). Collective. */
 static ls_status settle_dispute(ls_audit *audit, ls_partition *partition, const ls_audit_step *step, const dispute *d,
                                 ls_audit_result *result, ls_train_event *event) {
     const ls_layout *layout = &ls_partition_setup_of(partition)->layout;
@@ -231,7 +236,8 @@ static ls_status settle_dispute(ls_audit *audit, ls_partition *partition, const 
 
 /* ---- an audit ---------------------------------------------------------------------------------------------------- */
 
-/* Finds the first auditor, by rank, whose group differs from the owner's. */
+/* Sets *found to whether an auditor's result of audit `index` differs from the owner's, and *d to the dispute of the
+ * lowest such row. Collective. */
 static ls_status find_dispute(ls_audit *audit, ls_partition *partition, int index, dispute *d, bool *found) {
     const ls_partition_setup *setup = ls_partition_setup_of(partition);
     size_t at = (size_t)index * audit->hashes, first;
@@ -253,7 +259,8 @@ static ls_status find_dispute(ls_audit *audit, ls_partition *partition, int inde
     return LS_OK;
 }
 
-/* Lets replica r compute groups[r]: audit number `index` of the step. */
+/* Lets replica r recompute groups[r], as audit number `index` of the step, with hashes of intermediate results.
+ * Collective. */
 static ls_status compute_summed(ls_audit *audit, ls_partition *partition, const ls_audit_step *step, const int *groups,
                                 int index) {
     ls_result_sums results = {1, &groups[ls_partition_setup_of(partition)->place.dp],

@@ -1,4 +1,5 @@
-/* audit.h: recomputes gradient groups on another row of workers (replica) before the update, to find faulty hardware.
+/* audit.h: recomputes gradient groups (fixed parts of the batch) on another row of workers, a replica, before the
+ * update, to find faulty hardware (--audit). step/step.c calls it; all calls are collective unless they say otherwise.
  *
  *     1. Row d owns group g and hashes its gradient.
  *     2. Row d−1 recomputes g in the same step. All rows do so, each for its neighbour; with uneven shares, rows whose
@@ -6,7 +7,7 @@
  *     3. If the hashes differ, a third computation finds the faulty row: by another row or, with two rows, by both with
  *        another instruction set. The faulty row then computes g again, which shows whether the fault is persistent.
  *     4. The faulty worker of that row is the one whose intermediate results differ first
- * (parallel/partition/results.h).
+ *        (parallel/partition/results.h).
  *
  * A wrong gradient never reaches the weights: the step is repeated, or the run ends. */
 #ifndef LS_RUN_GUARD_AUDIT_H
@@ -37,41 +38,47 @@ typedef struct ls_audit {
     bool is_due;                /* the current step has audits */
 } ls_audit;
 
-/* Outcome of an audit, the same on all workers. */
+/* Outcome of ls_audit_run(), the same on all workers. */
 typedef enum ls_audit_result {
     LS_AUDIT_PASSED,
     LS_AUDIT_REPEAT, /* a group was wrong once: repeat the step */
     LS_AUDIT_STOP    /* a worker is wrong repeatedly, or no row can be cleared */
 } ls_audit_result;
 
-/* Audits at least the share settings->options.audit of each row's groups, averaged over many steps; all of them if it
- * is 1. A single row recomputes its own groups, which only finds transient faults. */
+/* Plans audits of at least the share settings->options.audit of each row's groups, averaged over many steps; all of
+ * them if it is 1; none if it is 0. A single row recomputes its own groups, which only finds transient faults. Not
+ * collective. Call ls_audit_close() also after a failure. */
 ls_status ls_audit_open(ls_audit *audit, const ls_settings *settings, const ls_layout *layout, const ls_model *model);
 void ls_audit_close(ls_audit *audit);
 
-/* Audit number i of this step, of groups of row `row`; −1: this row has no more. */
+/* Returns the number of the group of row `row` that audit number i of this step recomputes; −1: this row has no more.
+ * Not collective. */
 int ls_audit_group(const ls_audit *audit, const ls_layout *layout, int row, int i);
-/* Call before a pass over the batch. */
+/* Attaches the hashing of intermediate results to the next pass over the batch, if the step has audits. Not
+ * collective. */
 void ls_audit_begin(ls_audit *audit, ls_partition *partition);
-/* Hashes the leaf if its group is audited in this step; else does nothing. Neither compares nor keeps it. Call for each
- * group gradient that this worker computes. */
+/* Hashes the finished gradient of one group and parameter ("leaf") if its group is audited in this step; else does
+ * nothing. Neither compares nor keeps it. `is_lookup`: of the two uses of a tied table, the embedding. Call for each
+ * group gradient that this worker computes. Not collective. */
 ls_status ls_audit_leaf(ls_audit *audit, ls_partition *partition, const ls_param *param, bool is_lookup, int group,
                         const float *leaf);
 
-/* Finds the worker whose results differ first between two passes over the same batch; −1: no audited one does. Call
- * keep after the first pass and find after the second. */
+/* Keeps the hashes of this pass over the batch, for ls_audit_find_changed() after another pass over it. Not
+ * collective. */
 void ls_audit_keep(ls_audit *audit);
+/* Sets *worker to the worker whose audited results differ first from those that ls_audit_keep() kept; −1: none does. */
 ls_status ls_audit_find_changed(const ls_audit *audit, ls_partition *partition, int *worker);
 
+/* The step that is audited, as ls_partition_step() takes it. */
 typedef struct ls_audit_step {
     uint64_t step;
     float start;
     ls_partition_feed feed;
 } ls_audit_step;
 
-/* Runs audits after the pass over the batch, from number *next on, until all are done or one finds a fault, which fills
- * in `event`. If the auditor was wrong once, the result is LS_AUDIT_PASSED and *next is the audit to repeat;
- * *next == audit->groups: all are done. */
+/* Runs the audits of the step after the pass over the batch, from number *next on, until all are done or one finds a
+ * fault, which fills in `event` (its group is −1 before). *next == audit->groups and LS_AUDIT_PASSED: all are done. If
+ * the auditor was wrong once, the result is LS_AUDIT_PASSED, too, and *next is the audit to repeat. */
 ls_status ls_audit_run(ls_audit *audit, ls_partition *partition, const ls_audit_step *step, int *next,
                        ls_audit_result *result, ls_train_event *event);
 

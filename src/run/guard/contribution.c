@@ -1,4 +1,4 @@
-/* contribution.c: contributions of workers, as "groups" of the judge of outliers. */
+/* contribution.c: compares the contributions of workers, as "groups" of the judge of outliers (outlier.h). */
 #include "run/guard/contribution.h"
 
 #include <math.h>
@@ -18,9 +18,9 @@ bool ls_contribution_is_watched(const ls_settings *s, const ls_layout *layout) {
 /* A quarter of what groups may cost: a fourth of the elements tells as much of a whole worker. */
 enum { SPARING = 4 };
 
-/* Squaring reads every element once, beside 6 FLOPs per element and token. With rounds it is done for each group,
- * otherwise once for all groups of a replica; the replica with the fewest groups limits the share. */
 double ls_contribution_share(const ls_settings *s, const ls_layout *layout) {
+    /* Squaring reads every element once, beside 6 FLOPs per element and token. With ZeRO 2 and 3 it is done for each
+     * group, otherwise once for all groups of a replica; the replica with the fewest groups limits the share. */
     int groups = layout->share[0];
     for (int d = 1; d < layout->dp; d++)
         if (layout->share[d] < groups) groups = layout->share[d];
@@ -30,6 +30,7 @@ double ls_contribution_share(const ls_settings *s, const ls_layout *layout) {
     return share < 1 ? share : 1;
 }
 
+/* Fails with LS_ERR_RESOURCE: out of memory. */
 static ls_status fail_contribution_memory(void) {
     return ls_fail(LS_ERR_RESOURCE, "out of memory for the norms of workers");
 }
@@ -89,6 +90,7 @@ static int rank_of(const ls_contribution *c, int set, int i) {
     return ls_layout_rank(&c->layout, (ls_place_in_layout){.dp = i, .tp = set % tp, .pp = set / tp});
 }
 
+/* Returns the median logarithm of a worker's norm in its last steps; that of this step if there are none. */
 static double level_of(const ls_contribution *c, int worker) {
     double sorted[LS_CONTRIBUTION_LEVELS];
     const double *levels = c->levels + (size_t)worker * LS_CONTRIBUTION_LEVELS;
@@ -103,11 +105,12 @@ static double level_of(const ls_contribution *c, int worker) {
     return count > 0 ? 0.5 * (sorted[(count - 1) / 2] + sorted[count / 2]) : c->now[worker];
 }
 
-/* Returns the divisor of a norm before comparison: with one replica, the worker's own usual norm. */
+/* Returns the divisor of a norm before comparison: with one replica the worker's own usual norm, else 1. */
 static double usual_of(const ls_contribution *c, int worker) {
     return c->layout.dp > 1 || isnan(c->now[worker]) ? 1 : ls_exp_f64(level_of(c, worker));
 }
 
+/* Returns the step of one set as the judge of outliers takes it; it borrows c->set_squares and c->set_tokens. */
 static ls_outlier_step fill_set(const ls_contribution *c, int set, double scale) {
     for (int i = 0; i < c->peers; i++) {
         int rank = rank_of(c, set, i);
@@ -118,12 +121,14 @@ static ls_outlier_step fill_set(const ls_contribution *c, int set, double scale)
     return (ls_outlier_step){.squares = c->set_squares, .tokens = c->set_tokens, .scale = 1};
 }
 
-/* Returns a norm as it is compared: per √tokens and, with one replica, relative to the worker's own usual norm. */
+/* Returns the norm of a peer of the present set as it is compared: per √tokens and, with one replica, relative to its
+ * own usual norm. */
 static double length_of(const ls_contribution *c, size_t peer) {
     return sqrt(c->set_squares[peer] / (double)c->set_tokens[peer]);
 }
 
-/* Records a deviation and returns whether it counts. */
+/* Records a deviation of a peer, and returns whether it counts: it is the LS_CONTRIBUTION_TIMESth of 8 steps, or longer
+ * than all before. */
 static bool is_confirmed(ls_contribution *c, int set, size_t peer) {
     int worker = rank_of(c, set, (int)peer);
     int times = 0;
@@ -132,6 +137,7 @@ static bool is_confirmed(ls_contribution *c, int set, size_t peer) {
     return times >= LS_CONTRIBUTION_TIMES || length_of(c, peer) > c->longest[set];
 }
 
+/* Updates the longest norm of a set, without the `found` peers that stood out in this step. */
 static void note_longest(ls_contribution *c, int set, size_t found) {
     for (size_t i = 0, next = 0; i < (size_t)c->peers; i++) {
         if (next < found && c->found[next].group == i)

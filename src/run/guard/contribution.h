@@ -1,4 +1,5 @@
-/* contribution.h: detects a worker whose gradient norm is far above that of its peers, or of its own recent steps.
+/* contribution.h: detects a worker whose gradient norm is far above that of its peers, or of its own recent steps;
+ * called in each step by step/step_pass.c and step_outliers.c. No call is collective.
  *
  * Comparing groups (outlier.h) needs a separate gradient of each in memory. The contribution of a whole worker to the
  * gradients of its blocks is always in memory, and is compared without a copy:
@@ -24,6 +25,7 @@
 
 enum { LS_CONTRIBUTION_LEVELS = 5, LS_CONTRIBUTION_TIMES = 3 };
 
+/* An outlier worker, by rank. */
 typedef struct ls_contribution_finding {
     int worker;
     ls_outlier_finding of; /* `group` says nothing, losses are NaN */
@@ -34,7 +36,7 @@ typedef struct ls_contribution {
     ls_layout layout;
     double share;                /* of the elements that are measured */
     int sets, peers;             /* sets of workers that are compared with each other; workers of each */
-    ls_outlier **judges;         /* by set */
+    ls_outlier **judges;         /* histories, by set */
     double *squares;             /* by worker, of the step; 0: none, or not finite */
     double *set_squares;         /* of one set */
     int64_t *set_tokens;         /* of one set: gradient groups, to which tokens are in proportion */
@@ -47,23 +49,26 @@ typedef struct ls_contribution {
     ls_contribution_finding *of; /* the findings, in ascending order of sets */
 } ls_contribution;
 
-/* Returns the share of a worker's gradient that costs at most 1 % of a step to square, and whether contributions are
- * compared at all. */
+/* Returns the share, above 0 up to 1, of a worker's gradient that costs at most about 1 % of a step to square. */
 double ls_contribution_share(const ls_settings *settings, const ls_layout *layout);
+/* Returns whether contributions are compared at all: more than one worker, and not --on-outlier off. */
 bool ls_contribution_is_watched(const ls_settings *settings, const ls_layout *layout);
 
-/* If contributions are not compared, `workers` is 0 and only ls_contribution_close() may be called. */
+/* Allocates the history. If contributions are not compared, `workers` is 0 and only ls_contribution_close() may be
+ * called; also after a failure. */
 ls_status ls_contribution_open(ls_contribution *contribution, const ls_settings *settings, const ls_layout *layout);
 void ls_contribution_close(ls_contribution *contribution);
 
-/* Writes this worker's squares into its word; the words of all workers are summed. */
+/* Clears `words` (one for each worker) and writes this worker's squares into its own, as the bits of a double; 0 if
+ * they are not finite. The caller sums the words over all workers. */
 void ls_contribution_give(const ls_contribution *contribution, int rank, double squares, int64_t *words);
+/* Reads the squares of all workers from the summed words. */
 void ls_contribution_take(ls_contribution *contribution, const int64_t *words);
 
 /* Finds the workers whose contribution to the step is an outlier: fills contribution->of and returns their number.
- * `scale` as in ls_outlier_step. */
+ * `scale`: times what backward left it is the gradient of the mean loss, as in ls_outlier_step. */
 size_t ls_contribution_judge(ls_contribution *contribution, double scale);
-/* Adds the step to the history; call after a step that was judged and is kept. */
+/* Adds the step that was judged last to the history; not for a step that is skipped or repeated. */
 void ls_contribution_remember(ls_contribution *contribution);
 
 #endif

@@ -1,4 +1,4 @@
-/* event.c: events as lines and as sentences. */
+/* event.c: writes numerical events as lines of metrics and as sentences. */
 #include "run/guard/event.h"
 
 #include <stdio.h>
@@ -29,11 +29,13 @@ void ls_event_block_of(const char *tensor, char block[LS_PARAM_NAME_MAX]) {
 
 /* ---- lines ------------------------------------------------------------------------------------------------------- */
 
+/* Adds tensor and block, if the event has them. */
 static void add_place(const ls_train_event *e, ls_metrics *m) {
     if (e->tensor[0]) ls_metrics_add_text(m, "tensor", e->tensor);
     if (e->block[0]) ls_metrics_add_text(m, "block", e->block);
 }
 
+/* Adds the members of a value that was not finite; its place only if the origin was found. */
 static void add_non_finite(const ls_train_event *e, ls_metrics *m) {
     ls_metrics_add_bool(m, "recurs", e->recurs);
     if (e->nworkers > 0) ls_metrics_add_i64(m, "worker", e->workers[0]);
@@ -45,6 +47,7 @@ static void add_non_finite(const ls_train_event *e, ls_metrics *m) {
     ls_metrics_add_text(m, "value", e->value);
 }
 
+/* Adds the members of an outlier group, or, with group −1, of an outlier worker. */
 static void add_outlier(const ls_train_event *e, ls_metrics *m) {
     const ls_outlier_finding *f = &e->finding;
     bool is_group = e->group >= 0;
@@ -68,6 +71,7 @@ static void add_outlier(const ls_train_event *e, ls_metrics *m) {
     ls_metrics_add_text(m, "action", ls_outlier_action_name(e->action));
 }
 
+/* Adds the members of an audit that failed. */
 static void add_audit(const ls_train_event *e, ls_metrics *m) {
     ls_metrics_add_i64(m, "group", e->group);
     ls_metrics_add_i64(m, "owner", e->owner);
@@ -76,6 +80,7 @@ static void add_audit(const ls_train_event *e, ls_metrics *m) {
     ls_metrics_add_bool(m, "persistent", e->persistent);
 }
 
+/* Adds the steps that are suspect, and how the run has continued, if it has. */
 static void add_doubt(const ls_train_event *e, ls_metrics *m) {
     if (e->suspect_from > 0) ls_metrics_add_i64(m, "suspect_from", e->suspect_from);
     if (e->suspect_from > 0) ls_metrics_add_i64(m, "suspect_to", e->suspect_to);
@@ -111,6 +116,7 @@ ls_status ls_event_record(const ls_train_event *e, ls_metrics *m) {
 
 /* ---- sentences --------------------------------------------------------------------------------------------------- */
 
+/* Writes the sentence of an event NON_FINITE: what value, where it appeared first, and whether it recurred. */
 static void say_non_finite(const ls_train_event *e, char *text, size_t bytes) {
     char who[32] = "";
     if (e->nworkers > 0) snprintf(who, sizeof who, " on worker %d", e->workers[0]);
@@ -132,6 +138,7 @@ static void say_non_finite(const ls_train_event *e, char *text, size_t bytes) {
                  e->phase, e->block, e->tensor, (long long)e->index, e->micro, e->worker);
 }
 
+/* Writes the sentence of an event OUTLIER about a worker. */
 static void say_worker(const ls_train_event *e, char *text, size_t bytes) {
     const ls_outlier_finding *f = &e->finding;
     snprintf(text, bytes,
@@ -143,6 +150,7 @@ static void say_worker(const ls_train_event *e, char *text, size_t bytes) {
                                           : "it was kept; --audit 0.05 shows whether that worker computes wrongly");
 }
 
+/* Writes the sentence of an event OUTLIER, about a gradient group or a worker. */
 static void say_outlier(const ls_train_event *e, char *text, size_t bytes) {
     const ls_outlier_finding *f = &e->finding;
     if (e->group < 0) {
@@ -172,6 +180,7 @@ static void say_outlier(const ls_train_event *e, char *text, size_t bytes) {
                                             : "it was kept (--on-outlier warn)");
 }
 
+/* Writes the sentence of an event REPLICA: which parameter differs on which workers. */
 static void say_replica(const ls_train_event *e, char *text, size_t bytes) {
     size_t used =
         (size_t)snprintf(text, bytes, "the copies of %s on several workers differ; suspect: worker", e->tensor);
@@ -179,6 +188,7 @@ static void say_replica(const ls_train_event *e, char *text, size_t bytes) {
         used += (size_t)snprintf(text + used, bytes - used, "%s%d", i ? ", " : " ", e->workers[i]);
 }
 
+/* Appends to the sentence which steps are suspect, because no check has covered them; nothing if there are none. */
 static void say_doubt(const ls_train_event *e, char *text, size_t bytes) {
     size_t used = strlen(text);
     if (e->suspect_from <= 0) return;

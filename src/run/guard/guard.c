@@ -1,16 +1,18 @@
-/* guard.c: norms of groups while their gradients are made. */
+/* guard.c: measures norms of gradient groups while their gradients are computed, and exchanges them. */
 #include "run/guard/guard.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* Fails with LS_ERR_RESOURCE: out of memory. */
 static ls_status fail_guard_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory for the norms of groups"); }
 
 _Static_assert(sizeof(ls_loss_sum) == 3 * sizeof(int64_t), "sums of losses are added as a list of int64");
 enum { LOSS_WORDS = sizeof(ls_loss_sum) / sizeof(int64_t) };
 
-/* Returns the words of the exact sums: two for each group and one for the whole batch. The sums of losses follow. */
+/* Returns the words of the exact sums: two for each group and one for the whole batch. The sums of losses follow
+ * them. */
 static size_t exact_words(int groups) { return (2 * (size_t)groups + 1) * LS_EXACT_WORDS; }
 
 size_t ls_guard_words(int groups) { return exact_words(groups) + (size_t)groups * LOSS_WORDS; }
@@ -51,6 +53,7 @@ void ls_guard_close(ls_guard *guard) {
     *guard = (ls_guard){0};
 }
 
+/* Returns the number of sequences of group g. */
 static size_t group_sequences(const ls_settings *s, int g) {
     return ls_slice_begin(s->B, s->groups, g + 1) - ls_slice_begin(s->B, s->groups, g);
 }
@@ -62,6 +65,8 @@ int64_t ls_guard_tokens(const ls_guard *guard, const ls_settings *s) {
     return tokens;
 }
 
+/* Hashes and squares the finished gradient of one group and parameter, as far as this is needed; the observer that the
+ * partition calls. The uses of a tied table are measured on their own. */
 static ls_status add_leaf(void *ctx, const ls_param *param, bool is_lookup, int group, float *leaf, size_t elems) {
     ls_guard *guard = ctx;
     (void)elems;
@@ -106,6 +111,7 @@ void ls_guard_give(ls_guard *guard, ls_exact_sum *whole, int64_t *words) {
     memcpy(words + exact_words(guard->groups), guard->sums, (size_t)guard->groups * sizeof *guard->sums);
 }
 
+/* Reads squares, loss and tokens of group g from the summed words. */
 static void take_group(ls_guard *guard, const ls_settings *s, const int64_t *words, int g) {
     const ls_loss_sum *loss = &guard->sums[g];
     guard->squares[g] = value_of(words + (size_t)g * LS_EXACT_WORDS);

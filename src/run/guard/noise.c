@@ -1,11 +1,13 @@
-/* noise.c: estimates of the true gradient's length and of its noise, and their moving averages. */
+/* noise.c: estimates the squared norm of the true gradient and the variance of its noise, and averages both over
+ * steps. */
 #include "run/guard/noise.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-/* With leaves l_g of n_g tokens, N in all, and the mean gradient of a group m_g = (N/n_g)·l_g:
+/* Solves for tr(Σ) and |g|², and adds both to the averages. With the gradients ("leaves") l_g of groups of n_g tokens,
+ * N in all, and the mean gradient of a group m_g = (N/n_g)·l_g:
  *
  *     A = Σ (n_g/N)·|m_g|² = Σ (N/n_g)·|l_g|²      E A = |g|² + tr·G/N
  *     W = |Σ l_g|²                                 E W = |g|² + tr/N

@@ -1,4 +1,5 @@
-/* noise.h: the gradient noise scale, from the norms of the groups' gradients and of the whole one.
+/* noise.h: estimates the gradient noise scale (--numerics), from the norms of the gradients of groups, which are fixed
+ * parts of the batch, and of the whole one. Called by the step; recorded by the loop.
  *
  * A group's mean gradient is the true gradient g plus noise: with n tokens in it, E|mean|² = |g|² + tr(Σ)/n, Σ being
  * the covariance of one token's gradient. Groups and whole batch are two sizes of n, so both unknowns can be solved for
@@ -30,6 +31,7 @@ typedef struct ls_noise {
     double weight;         /* of all measurements: 1 − decay^count */
 } ls_noise;
 
+/* The measurements of one step. */
 typedef struct ls_noise_step {
     size_t groups;
     const double *squares; /* of each group's leaf: its part of the sum, as backward left it */
@@ -38,7 +40,8 @@ typedef struct ls_noise_step {
     double scale;          /* what backward left, times this, is the gradient of the mean loss: ls_clip_token_scale() */
 } ls_noise_step;
 
-/* Returns false, and changes nothing, with fewer than two groups or a value that is not finite. */
+/* Adds the step to the averages. Returns false, and changes nothing, with fewer than two groups or a value that is not
+ * finite. */
 bool ls_noise_add(ls_noise *noise, const ls_noise_step *step);
 
 typedef struct ls_noise_value {
@@ -47,12 +50,12 @@ typedef struct ls_noise_value {
     double scale_tokens, scale_sequences; /* 0 unless valid, or where the trace is not above 0 */
 } ls_noise_value;
 
-/* `tokens` and `sequences` are those of a whole batch; both ≥ 1. */
+/* Returns the present estimates. `tokens` and `sequences` are those of a whole batch; both ≥ 1. */
 ls_noise_value ls_noise_get(const ls_noise *noise, int64_t tokens, int64_t sequences);
 
-/* For checkpoints: doubles are stored as their bits. Words that ls_noise_save() cannot have written are LS_ERR_INPUT,
- * and *noise is unchanged. */
+/* Writes the state as words for a checkpoint; doubles are stored as their bits. */
 void ls_noise_save(const ls_noise *noise, int64_t words[LS_NOISE_WORDS]);
+/* Restores saved words. Words that ls_noise_save() cannot have written are LS_ERR_INPUT, and *noise is unchanged. */
 ls_status ls_noise_restore(ls_noise *noise, const int64_t words[LS_NOISE_WORDS]);
 
 #endif

@@ -1,4 +1,4 @@
-/* outlier.c: gradient groups that stand out, by norm, or by norm and loss together.
+/* outlier.c: finds gradient groups that stand out from the others, by norm, or by norm and loss together.
  *
  * A track holds one quantity of the groups over the steps of a run: what is usual, and how far a group is from it.
  * There is one of the logarithms of norms and one of losses. A group's deviation d is its value less the median of the
@@ -45,17 +45,20 @@ typedef struct track {
     double wide;   /* m + b; likewise */
 } track;
 
-/* Steps whose level a group is compared with where peers are few: so few that a level which falls fast is followed. */
+/* With few peers a group is compared with the level of the last LEVEL_STEPS steps: so few steps that a level which
+ * falls fast is followed. */
 enum { LEVEL_STEPS = 5, PEERS_ENOUGH = 3 };
 static const double few_peers_factor = 1.5;
 
 /* ---- order statistics -------------------------------------------------------------------------------------------- */
 
+/* Orders doubles ascending, for bsearch(). */
 static int compare_norms(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
+/* Restores the heap order (largest first) of v[0 … count − 1] from index `at` down. */
 static void sift_down(double *v, size_t at, size_t count) {
     double value = v[at];
     for (size_t child; (child = 2 * at + 1) < count; at = child) {
@@ -77,11 +80,13 @@ static void sort(double *v, size_t count) {
     }
 }
 
+/* Returns the median of sorted values; the mean of the two middle ones if their number is even. At least one value. */
 static double median_of_sorted(const double *v, size_t count) {
     return count % 2 ? v[count / 2] : 0.5 * (v[count / 2 - 1] + v[count / 2]);
 }
 
-/* Returns the median of all values except one that equals `left_out`. */
+/* Returns the median of the sorted values without one of them that equals `left_out`, which must be there; count is at
+ * least 2. */
 static double median_without(const double *v, size_t count, double left_out) {
     const double *at = bsearch(&left_out, v, count, sizeof *v, compare_norms);
     size_t skip = (size_t)(at - v), middle = (count - 1) / 2;
@@ -92,6 +97,7 @@ static double median_without(const double *v, size_t count, double left_out) {
 
 /* ---- history ----------------------------------------------------------------------------------------------------- */
 
+/* Returns the median of the levels of the last LEVEL_STEPS steps. */
 static double recent_level(const track *t) {
     double levels[LEVEL_STEPS];
     size_t count = t->count < LEVEL_STEPS ? t->count : LEVEL_STEPS;
@@ -100,6 +106,7 @@ static double recent_level(const track *t) {
     return median_of_sorted(levels, count);
 }
 
+/* Computes spread and wide from the largest deviations of the history, by the formulas above. */
 static void measure_spread(track *t) {
     double largest[LS_OUTLIER_HISTORY], excess = 0;
     size_t half = t->count / 2;
@@ -113,6 +120,7 @@ static void measure_spread(track *t) {
     t->wide = m + b;
 }
 
+/* Appends the step that was judged last to the history, once; drops the oldest one of a full history. */
 static void track_remember(track *t) {
     if (!t->has_judged) return;
     if (t->count == LS_OUTLIER_HISTORY)
@@ -125,6 +133,7 @@ static void track_remember(track *t) {
 
 /* ---- a step ------------------------------------------------------------------------------------------------------ */
 
+/* Sorts the values of the step into t->sorted, and counts them. */
 static void sort_values(track *t) {
     t->usable = 0;
     for (size_t g = 0; g < t->groups; g++)
@@ -132,6 +141,7 @@ static void sort_values(track *t) {
     sort(t->sorted, t->usable);
 }
 
+/* Prepares the values of a step for judging: sorts them, and measures what is usual. */
 static void track_look(track *t) {
     sort_values(t);
     t->is_few = t->usable <= PEERS_ENOUGH;
@@ -141,6 +151,8 @@ static void track_look(track *t) {
     if (t->is_warm) measure_spread(t);
 }
 
+/* Returns how far a value of this step is above the median of its peers. With few peers, whose median is weak: the
+ * smaller of 1.5 times that, and the distance to the level of recent steps. */
 static double deviation_of(const track *t, double value) {
     double d = value - median_without(t->sorted, t->usable, value);
     if (!t->is_few || t->count == 0) return d;
@@ -149,18 +161,22 @@ static double deviation_of(const track *t, double value) {
     return d < from_level ? d : from_level;
 }
 
+/* Returns the deviation of a group, which must have a value. */
 static double track_deviation(const track *t, size_t group) { return deviation_of(t, t->values[group]); }
 
+/* Returns a group's deviation in spreads; 0 if it cannot be judged. */
 static double track_score(const track *t, size_t group) {
     if (!t->is_warm || t->usable < 2 || isnan(t->values[group])) return 0;
     return track_deviation(t, group) / t->spread;
 }
 
+/* Returns the median of the other groups' values; NaN without peers. */
 static double track_peers(const track *t, size_t group) {
     if (isnan(t->values[group])) return t->usable > 0 ? median_of_sorted(t->sorted, t->usable) : (double)NAN;
     return t->usable > 1 ? median_without(t->sorted, t->usable, t->values[group]) : (double)NAN;
 }
 
+/* Makes this step, without the groups left out, the one that track_remember() would add. */
 static void track_keep(track *t, const bool *left_out) {
     for (size_t g = 0; g < t->groups; g++)
         if (left_out[g]) t->values[g] = (double)NAN;
@@ -189,8 +205,10 @@ struct ls_outlier {
     double memory[]; /* of the tracks, and of left_out */
 };
 
+/* Returns whether the group takes part in the step. */
 static bool is_present(const ls_outlier_step *step, size_t g) { return step->tokens[g] > 0; }
 
+/* Fills the values of both tracks, logarithms of norms per √tokens and losses, and prepares them for judging. */
 static void judge_group_norms(ls_outlier *o, const ls_outlier_step *step) {
     assert(step->scale > 0);
     double scale = ls_log_f64(step->scale);
@@ -207,14 +225,15 @@ static void judge_group_norms(ls_outlier *o, const ls_outlier_step *step) {
     track_look(&o->losses);
 }
 
-/* Returns whether the gradient of a group is long, because a high loss alone does not show that the group moves the
- * weights more than others. */
+/* Returns whether the gradient of a group is long: at least twice that of its peers, and more than usual. A high loss
+ * alone does not show that the group moves the weights more than others. */
 static bool is_long(const track *norms, size_t g) {
     if (!norms->is_warm || norms->usable < 2 || isnan(norms->values[g])) return false;
     double d = track_deviation(norms, g);
     return d >= long_enough && d >= norms->wide;
 }
 
+/* Returns the finding for group g of the step that was judged. */
 static ls_outlier_finding describe_outlier(const ls_outlier *o, const ls_outlier_step *step, size_t g) {
     bool finite = isfinite(step->squares[g]);
     ls_outlier_finding f = {.group = g,
@@ -253,12 +272,14 @@ void ls_outlier_remember(ls_outlier *o) {
 
 /* ---- life and checkpoint ----------------------------------------------------------------------------------------- */
 
+/* Writes the history of a track as words. */
 static void track_save(const track *t, int64_t words[LS_TRACK_WORDS]) {
     memset(words, 0, LS_TRACK_WORDS * sizeof *words);
     words[0] = (int64_t)t->count;
     memcpy(&words[1], t->history, t->count * sizeof *t->history);
 }
 
+/* Restores a track from words; LS_ERR_INPUT, and no change, if they cannot be a history. `what` is for the message. */
 static ls_status track_restore(track *t, const char *what, const int64_t words[LS_TRACK_WORDS]) {
     track_step read[LS_OUTLIER_HISTORY];
     if (words[0] < 0 || words[0] > LS_OUTLIER_HISTORY)
@@ -277,6 +298,7 @@ static ls_status track_restore(track *t, const char *what, const int64_t words[L
     return LS_OK;
 }
 
+/* Returns an empty track; `memory` has 2 · groups doubles. */
 static track track_start(double *memory, size_t groups, double threshold, double least, double range) {
     return (track){.groups = groups,
                    .threshold = threshold,

@@ -1,8 +1,9 @@
 /* outlier.h: detects gradient groups that are outliers among their peers by norm, or by norm and loss together.
  *
- * Each step gives the squared norm of the gradient and the mean loss of each of G groups. Both are tracked over groups
- * and steps (outlier.c), norms as l = ln(norm/√tokens). With d the deviation of a group, m and b the median and the
- * upper width of the largest deviations of recent steps:
+ * Used for groups (fixed parts of the batch; step/step_outliers.c) and for workers (contribution.c). Each step gives
+ * the squared norm of the gradient and the mean loss of each of G groups. Both are tracked over groups and steps
+ * (outlier.c), norms as l = ln(norm/√tokens). With d the deviation of a group, m and b the median and the upper width
+ * of the largest deviations of recent steps:
  *
  *     by norm    d ≥ m + threshold·b, and at least 0.225·threshold (6 times the peers at the default)
  *     by loss    d ≥ m + threshold·b of losses, and at least 0.125·threshold (1 nat for each token at the default),
@@ -56,20 +57,21 @@ typedef struct ls_outlier_finding {
     double loss_score;        /* 0: not known; at least the threshold: the loss stands out */
 } ls_outlier_finding;
 
-/* Creates an empty history. The threshold is 1 … 1000, and `groups` 1 … LS_OUTLIER_GROUPS_MAX; otherwise LS_ERR_INPUT.
- */
+/* Creates an empty history of `groups` groups. The threshold is 1 … 1000, and `groups` 1 … LS_OUTLIER_GROUPS_MAX;
+ * otherwise LS_ERR_INPUT. *out is NULL on failure. */
 ls_status ls_outlier_create(size_t groups, double threshold, ls_outlier **out);
 void ls_outlier_destroy(ls_outlier *outlier);
 
-/* Writes the outliers of a step in ascending order of groups, at most as many as there are groups; returns how many.
+/* Writes the outliers of a step to `findings`, which has room for all groups, in ascending order; returns their number.
  * Remembers nothing: a step may be judged again, without the groups that were dropped. */
 size_t ls_outlier_judge(ls_outlier *outlier, const ls_outlier_step *step, ls_outlier_finding *findings);
 /* Remembers the step that was judged last, once; to be called for steps that count, not for those that are skipped. */
 void ls_outlier_remember(ls_outlier *outlier);
 
-/* Save and restore the history for a checkpoint. Words that ls_outlier_save() cannot have written are LS_ERR_INPUT, and
- * the history is unchanged. Words that are all 0 are an empty history. */
+/* Writes the history as words, for a checkpoint. */
 void ls_outlier_save(const ls_outlier *outlier, int64_t words[LS_OUTLIER_WORDS]);
+/* Restores saved words. Words that ls_outlier_save() cannot have written are LS_ERR_INPUT, and the history is
+ * unchanged. Words that are all 0 are an empty history. */
 ls_status ls_outlier_restore(ls_outlier *outlier, const int64_t words[LS_OUTLIER_WORDS]);
 
 #endif

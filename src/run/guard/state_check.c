@@ -1,4 +1,4 @@
-/* state_check.c: the price of a check, and what it leaves out. */
+/* state_check.c: estimates what a check of the state costs, chooses it, and describes what it leaves out. */
 #include "run/guard/state_check.h"
 
 #include <math.h>
@@ -14,18 +14,21 @@ static double bytes_per_flop(const ls_settings *s) {
     return (gpu ? 2000.0 : 8.0) / (gpu ? (half ? 400e3 : 40e3) : (half ? 200.0 : 50.0));
 }
 
+/* Returns the share of its replica's elements that a worker updates. */
 static double share_owned(const ls_layout *layout) { return layout->zero >= 1 ? 1.0 / layout->dp : 1.0; }
 
-/* Returns the bytes per element that a check of own weights and optimizer state reads. */
+/* Returns the bytes per element of its replica that a check of a worker's own weights and optimizer state reads. */
 static double own_bytes(const ls_settings *s, const ls_layout *layout) {
     return 4.0 * (1 + ls_optimizer_moments(&s->optimizer)) * share_owned(layout);
 }
+/* Returns the bytes per element that a check of the copies reads with which a worker computes: 16-bit weights, or those
+ * gathered from other owners. */
 static double copy_bytes(const ls_settings *s, const ls_layout *layout) {
     if (s->policy.act != LS_F32) return 2 * 2.0 * (layout->zero == 3 ? share_owned(layout) : 1.0);
     return layout->zero >= 1 && layout->dp > 1 && layout->zero < 3 ? 2 * 4.0 : 0;
 }
 
-/* Returns the share of a step that reading `bytes` bytes of each element takes. */
+/* Returns the share of a step's time that reading `bytes` bytes for each element takes. */
 static double share_of_step(const ls_settings *s, const ls_layout *layout, double bytes) {
     double tokens = (double)s->B * (double)s->T / layout->dp;
     return bytes / bytes_per_flop(s) / (6 * tokens);

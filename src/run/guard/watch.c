@@ -1,4 +1,4 @@
-/* watch.c: which outliers are looked for, and why not others. */
+/* watch.c: decides which outliers are looked for, by what that costs, and says why not others. */
 #include "run/guard/watch.h"
 
 #include <stdio.h>
@@ -13,6 +13,7 @@
  * the chain of fp32, with a matrix unit, which multiplies several times as fast, and on a GPU. */
 enum { TOKENS = 512, TOKENS_UNIT = 2048, TOKENS_GPU = 16384 };
 
+/* Returns the tokens of a gradient group. */
 static size_t group_tokens(const ls_settings *s) { return s->B / (size_t)s->groups * s->T; }
 
 size_t ls_watch_least_tokens(const ls_settings *s) {
@@ -20,7 +21,8 @@ size_t ls_watch_least_tokens(const ls_settings *s) {
     return s->policy.unit == LS_UNIT_CHAIN ? TOKENS : TOKENS_UNIT;
 }
 
-/* Returns whether the gradients of each group need no more slots than the gradient of the whole batch. */
+/* Returns whether the gradients of single groups need no more slots (memory for a gradient) in this replica than that
+ * of the whole batch. */
 static bool has_slots(const ls_settings *s, const ls_layout *layout, int replica) {
     size_t begin = ls_slice_begin(s->B, s->groups, ls_layout_first_group(layout, replica));
     size_t end = ls_slice_begin(s->B, s->groups, ls_layout_first_group(layout, replica + 1));
@@ -29,6 +31,7 @@ static bool has_slots(const ls_settings *s, const ls_layout *layout, int replica
     return whole.product == leaves.sum && whole.sum == leaves.sum;
 }
 
+/* Returns whether comparing groups needs memory that the run does not have for another reason. */
 static bool takes_memory(const ls_settings *s, const ls_layout *layout) {
     if (ls_settings_watch_groups(s) || ls_policy_wants_leaves(&s->policy)) return false;
     if (layout->dp > 1 && layout->zero >= 2) return false;
@@ -37,14 +40,14 @@ static bool takes_memory(const ls_settings *s, const ls_layout *layout) {
     return false;
 }
 
-/* Returns a lower bound of the matrix elements of a worker's blocks. */
+/* Returns a lower bound of the number of matrix elements in the blocks of one worker. */
 static size_t matrix_elems(const ls_shape *shape, const ls_layout *layout) {
     size_t rows = ls_shape_qkv_width(shape) + ls_shape_query_width(shape) + ls_shape_mlp_width(shape) + shape->hidden;
     return shape->L * shape->C * rows / (size_t)(layout->tp * layout->pp);
 }
 
-/* Returns whether the sums of groups take noticeable time compared with the gradients. Groups of images are small, so
- * they always do. */
+/* Returns whether squaring the gradients of groups, and exchanging the sums, takes more than about 1 % of a step.
+ * Groups of images are small, so they always do. */
 static bool takes_time(const ls_settings *s, const ls_layout *layout) {
     enum { SHARE = 100 };
     if (ls_shape_sees_images(&s->shape) || group_tokens(s) < ls_watch_least_tokens(s)) return true;
@@ -59,6 +62,7 @@ ls_watch ls_watch_choose(const ls_settings *s, const ls_layout *layout) {
     return takes_time(s, layout) ? LS_WATCH_TIME : LS_WATCH_ON;
 }
 
+/* Returns the reason as a clause; NULL for LS_WATCH_ON and LS_WATCH_OFF, which have none. */
 static const char *why_not(ls_watch watch) {
     static const char *const why[] = {
         [LS_WATCH_ALONE] = "there is only one gradient group",

@@ -1,4 +1,5 @@
-/* watch.h: decides whether a run compares gradient groups; workers are always compared (contribution.h). With
+/* watch.h: decides whether a run compares the norms of gradient groups (fixed parts of the batch); workers are always
+ * compared (contribution.h). With
  * --on-outlier auto a run compares groups if that needs no memory and costs at most 1 % of a step:
  *
  *     memory   each group has a separate gradient anyway: a replica has one group, or computes each in several
@@ -22,14 +23,14 @@ typedef enum ls_watch {
     LS_WATCH_DEVICE, /* off: it would need GPU memory */
 } ls_watch;
 
-/* Decides. The same on all workers. */
+/* Decides whether gradient groups are compared, and if not, why. The same on all workers. */
 ls_watch ls_watch_choose(const ls_settings *settings, const ls_layout *layout);
 
 /* Returns the tokens per group from which on squaring its gradient costs less than 1 % of a step. */
 size_t ls_watch_least_tokens(const ls_settings *settings);
 
 enum { LS_WATCH_TEXT_MAX = 320 };
-/* Formats "gradient-outlier detection …" for the banner of a run, with the reason if it is off. */
+/* Writes "gradient-outlier detection …" for the banner of a run, with the reason if it is off. */
 void ls_watch_text(ls_watch watch, const ls_settings *settings, const ls_layout *layout, char text[LS_WATCH_TEXT_MAX]);
 
 #endif

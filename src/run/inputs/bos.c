@@ -1,4 +1,4 @@
-/* bos.c: the tokens around text, of a new run and of one that goes on. */
+/* bos.c: resolves --bos, the tokens around text, for a new run and for one that is resumed or forked. */
 #include "run/inputs/inputs.h"
 
 #include <string.h>
@@ -8,7 +8,8 @@ ls_status ls_bos_option(const ls_options *o, const ls_tokenizer *tokenizer, ls_f
     return tokenizer ? ls_frame_of(tokenizer, o->bos, out) : LS_OK;
 }
 
-/* What gives the frame that the run had; what the tokenizer says where nothing does, and the identities differ. */
+/* Finds the frame whose description is `was`, that of the run before; if none has it, the tokenizer's usual one, and
+ * comparing the identities then fails. */
 static ls_status as_before(const ls_tokenizer *tokenizer, const char *was, ls_frame *out) {
     char text[LS_FRAME_TEXT_BYTES];
     LS_TRY(ls_frame_of(tokenizer, LS_BOS_AUTO, out));

@@ -1,4 +1,4 @@
-/* image.c: images to learn from and to test on, and what is changed in them. */
+/* image.c: opens the images to train and evaluate on, and reads how they are augmented. */
 #include "run/inputs/inputs.h"
 
 #include <stdlib.h>
@@ -6,12 +6,13 @@
 
 /* ---- augmentation ------------------------------------------------------------------------------------------------ */
 
+/* Fails with LS_ERR_INPUT: --augment is malformed. */
 static ls_status bad_augment(const ls_options *o) {
     return ls_options_fail(o, LS_OPT_augment,
                            "must be none, or a list of flip, shift=PIXELS and crop, e.g. flip,shift=4");
 }
 
-/* "shift=4"; false: something else. */
+/* Reads "shift=4" of `length` characters; returns false for anything else. */
 static bool read_shift(const char *word, size_t length, uint32_t *pixels) {
     static const char key[] = "shift=";
     char *end;
@@ -23,7 +24,7 @@ static bool read_shift(const char *word, size_t length, uint32_t *pixels) {
     return end == word + length && value >= 1 && value <= LS_IMAGES_SIDE_MAX;
 }
 
-/* Drawings are as large as the model sees them, and a crop is a square. */
+/* Fails unless crops make sense: for a square input, and not of drawings, which are as large as the model's input. */
 static ls_status check_crop(const ls_options *o, const ls_shape *shape) {
     if (shape->image.height != shape->image.width)
         return ls_options_fail(o, LS_OPT_augment, "crop needs a square input, but the input of %s is %zu × %zu pixels",
@@ -56,7 +57,8 @@ ls_status ls_image_option_augment(const ls_options *o, const ls_shape *shape, ls
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* The model must see images of this size, or of a part of them, and as many classes. */
+/* Fails unless the images have the size of the model's input, or, if `larger`, at least that, the same channels, and no
+ * more classes. */
 static ls_status check_about(const ls_shape *shape, bool larger, const char *source, const ls_images_about *about) {
     const ls_image_shape *image = &shape->image;
     bool same = about->height == image->height && about->width == image->width;
@@ -94,8 +96,8 @@ ls_images_about ls_image_option_about(const ls_shape *shape) {
                              .classes = (uint32_t)shape->V};
 }
 
-/* Flags alone: a file of options, or the environment, may be for several models. */
 ls_status ls_image_option_check(const ls_options *o, const ls_shape *shape) {
+    /* Looks at flags alone: a file of options, or the environment, may be for several models. */
     static const ls_option_id of_text[] = {LS_OPT_tokenizer, LS_OPT_text_field, LS_OPT_sample_every,
                                            LS_OPT_val_fraction};
     bool images = ls_shape_sees_images(shape);

@@ -1,4 +1,4 @@
-/* inputs.c: reads the model and the layout that the options name. */
+/* inputs.c: opens the model and its tokenizer, and reads the layout and the worker options that options name. */
 #include "run/inputs/inputs.h"
 
 #include <stdio.h>
@@ -62,6 +62,7 @@ ls_status ls_cache_dir(char *path, size_t room) {
 
 enum { FILE_BYTES_MAX = 1 << 20 };
 
+/* Loads a JSON or YAML file of at most 1 MiB; the caller releases *out. */
 static ls_status read_file(const char *path, json_t **out) {
     char *text = NULL;
     size_t bytes = 0;

@@ -1,4 +1,4 @@
-/* copies.c: which worker keeps a copy of whose state, and how the copy is updated. */
+/* copies.c: chooses which worker keeps a copy of whose state, exchanges state and gradients, and updates the copies. */
 #include "run/recover/copies.h"
 
 #include <stdio.h>
@@ -24,14 +24,16 @@ bool ls_copies_are_of(const ls_layout *layout, const ls_param *param) {
     return (layout->dp == 1 || sharded) && (layout->tp == 1 || param->split);
 }
 
-/* Returns whether replicas hold the fp32 weights that an update writes. */
+/* Returns whether replicas hold the fp32 weights that an update writes, so that a copy needs only moments. */
 static bool shares_weights(const ls_layout *layout, const ls_policy *policy, const ls_param *param) {
     bool is_16 = ls_policy_is_16(policy) && (param->kind == LS_PARAM_MATRIX || param->kind == LS_PARAM_TOKENS);
     return layout->dp > 1 && layout->zero < 3 && !is_16;
 }
 
+/* Returns the bytes that `elems` floats take in the copies' memory. */
 static size_t aligned(size_t elems) { return (elems * sizeof(float) + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES; }
 
+/* Returns the bytes of a copied parameter: gradient, moments, and weights unless shared. */
 static size_t tensor_bytes(const ls_settings *s, bool shares_w, size_t elems) {
     size_t moments = (size_t)ls_optimizer_moments(&s->optimizer);
     return (1 + moments + (shares_w ? 0 : 1)) * aligned(elems);
@@ -49,6 +51,7 @@ size_t ls_copies_bytes(const ls_settings *s, const ls_layout *layout, const ls_m
 
 /* ---- buddies ----------------------------------------------------------------------------------------------------- */
 
+/* Returns the number of workers in a ring of buddies: one for each replica, or, with dp 1, all. */
 static int ring_size(const ls_layout *layout) { return layout->dp > 1 ? layout->dp : ls_layout_workers(layout); }
 
 /* Returns the worker `by` places back in the ring of workers that keep each other's state. */
@@ -64,13 +67,14 @@ int ls_copies_keeps(const ls_layout *layout, int rank, int shift) {
     return ring_size(layout) < 2 ? -1 : behind(layout, rank, shift);
 }
 
+/* Returns whether two workers are on different machines, or use different GPUs. */
 static bool are_apart(const ls_recover *self, int a, int b) {
     if (self->world->machines.of[a] != self->world->machines.of[b]) return true;
     return self->room->known && memcmp(self->room->of[a].id, self->room->of[b].id, sizeof self->room->of[a].id) != 0;
 }
 
 /* Returns the smallest distance in the ring at which most pairs are on different machines or devices, so that one
- * failure does not destroy both. All workers get the same result. */
+ * failure does not destroy both; *all_apart: all are. The same on all workers. */
 static int find_shift(const ls_recover *self, bool *all_apart) {
     int best = 1, most = -1, workers = ls_layout_workers(self->layout);
     for (int shift = 1; shift < ring_size(self->layout); shift++) {
@@ -86,6 +90,7 @@ static int find_shift(const ls_recover *self, bool *all_apart) {
 
 /* ---- what a worker tells its buddy ------------------------------------------------------------------------------- */
 
+/* What a worker tells its buddy of a parameter; a list of `pieces` ls_copy_piece follows it. */
 typedef struct told {
     uint32_t number;
     bool decay, running, rounded;
@@ -93,11 +98,13 @@ typedef struct told {
     uint64_t begin, state_first, elems, pieces; /* `begin` among the local rows */
 } told;
 
+/* A growing list of bytes. */
 typedef struct list {
     char *bytes;
     size_t size, capacity;
 } list;
 
+/* Appends bytes to the list, which grows as needed; LS_ERR_RESOURCE without memory. */
 static ls_status append_to_list(list *l, const void *data, size_t bytes) {
     if (l->size + bytes > l->capacity) {
         size_t capacity = 2 * (l->size + bytes);
@@ -111,11 +118,13 @@ static ls_status append_to_list(list *l, const void *data, size_t bytes) {
     return LS_OK;
 }
 
+/* Copies `bytes` bytes of the list from *at on, and moves *at behind them. The list has them. */
 static void get(const list *l, size_t *at, void *data, size_t bytes) {
     memcpy(data, l->bytes + *at, bytes);
     *at += bytes;
 }
 
+/* Appends a parameter of this worker and its pieces to the list. */
 static ls_status put_param(const ls_recover *self, const ls_param *param, list *l) {
     told of = {.number = param->number,
                .decay = param->decay,
@@ -137,6 +146,7 @@ static ls_status put_param(const ls_recover *self, const ls_param *param, list *
     return LS_OK;
 }
 
+/* Lists all parameters of this worker that need a copy, and allocates the lists of what is sent. */
 static ls_status put_all(ls_recover *self, ls_copies *c, list *l) {
     int most = self->model->nparams;
     c->sent = calloc((size_t)most + 1, sizeof(ls_param *));
@@ -151,6 +161,8 @@ static ls_status put_all(ls_recover *self, ls_copies *c, list *l) {
     return LS_OK;
 }
 
+/* Sends `mine` to the keeper of this worker's state, and receives `theirs` from the worker whose state it keeps.
+ * Collective. */
 static ls_status swap(const ls_copies *c, const void *mine, size_t bytes, void *theirs, size_t their_bytes) {
     ls_request *request;
     LS_TRY(ls_comm_send_start(c->comm, c->to, TAG_LIST, mine, bytes, &request));
@@ -159,6 +171,7 @@ static ls_status swap(const ls_copies *c, const void *mine, size_t bytes, void *
     return status == LS_OK ? sent : status;
 }
 
+/* Exchanges the lists of parameters; theirs->bytes is the caller's to free, also on failure. Collective. */
 static ls_status exchange_lists(ls_recover *self, ls_copies *c, list *theirs) {
     list mine = {.size = 0};
     uint64_t size, their_size = 0;
@@ -178,12 +191,14 @@ static ls_status exchange_lists(ls_recover *self, ls_copies *c, list *theirs) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
+/* Returns this worker's parameter of this number; NULL if it has none. */
 static const ls_param *own_param(const ls_recover *self, uint32_t number) {
     for (int i = 0; i < self->model->nparams; i++)
         if (ls_model_param(self->model, i)->number == number) return ls_model_param(self->model, i);
     return NULL;
 }
 
+/* Fills c->copy from the buddy's list; allocates no tensors yet. */
 static ls_status read_list(ls_recover *self, ls_copies *c, const list *l) {
     size_t at = 0, count = 0;
     for (told of; at < l->size; at += of.pieces * sizeof(ls_copy_piece), count++) get(l, &at, &of, sizeof of);
@@ -215,12 +230,15 @@ static ls_status read_list(ls_recover *self, ls_copies *c, const list *l) {
     return LS_OK;
 }
 
+/* Returns the number of sums of the state that an update makes; 0 with --check off. */
 static size_t sum_count(const ls_recover *self) {
     return ls_partition_sums_state(self->partition) ? (size_t)self->model->nparams * LS_PARAM_SUMS : 0;
 }
 
+/* Returns the bytes of the sums of the copied state; 0 with --check off. */
 static size_t sum_bytes(const ls_recover *self) { return sum_count(self) * sizeof(ls_hash128); }
 
+/* Returns the bytes of device memory for all copies and their sums. */
 static size_t device_bytes(const ls_recover *self, const ls_copies *c) {
     size_t bytes = sum_bytes(self) + ALIGN_BYTES;
     for (size_t i = 0; i < c->count; i++)
@@ -246,12 +264,14 @@ static ls_status find_room(ls_recover *self, size_t bytes, bool *out) {
     return LS_OK;
 }
 
+/* Returns the next `elems` floats of the memory at *at, and moves *at behind them. */
 static void *carve(char **at, size_t elems) {
     void *memory = *at;
     *at += aligned(elems);
     return memory;
 }
 
+/* Allocates zeroed device memory of `bytes` bytes and points the copies at it. */
 static ls_status alloc_tensors(ls_recover *self, ls_copies *c, size_t bytes) {
     int moments = ls_optimizer_moments(&self->settings->optimizer);
     LS_TRY(ls_device_alloc(self->device, bytes, &c->memory));
@@ -272,6 +292,7 @@ static ls_status alloc_tensors(ls_recover *self, ls_copies *c, size_t bytes) {
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
+/* Chooses the communicator, and the two workers with which this one exchanges state. */
 static ls_status open_comm(ls_recover *self, ls_copies *c) {
     int shift = find_shift(self, &c->is_apart);
     bool rows = self->layout->dp > 1;
@@ -283,6 +304,7 @@ static ls_status open_comm(ls_recover *self, ls_copies *c) {
     return LS_OK;
 }
 
+/* Opens the copies; without memory on any worker closes them again and says so in self->no_copies. Collective. */
 static ls_status open_all(ls_recover *self, ls_copies *c) {
     list theirs = {.size = 0};
     bool fits = false;
@@ -320,7 +342,6 @@ ls_status ls_copies_open(ls_recover *self, const ls_world *world) {
     return open_all(self, self->copies);
 }
 
-/* Frees the copies. Memory of the world is freed with the world. */
 void ls_copies_close(ls_recover *self) {
     ls_copies *c = self->copies;
     if (!c) return;
@@ -336,6 +357,7 @@ void ls_copies_close(ls_recover *self) {
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
+/* Starts to send device memory to the keeper of this worker's state; *started counts the requests. */
 static ls_status send(ls_recover *self, int tag, const float *memory, size_t elems, size_t *started) {
     ls_copies *c = self->copies;
     LS_TRY(
@@ -344,10 +366,12 @@ static ls_status send(ls_recover *self, int tag, const float *memory, size_t ele
     return LS_OK;
 }
 
+/* Receives device memory from the worker whose state this one keeps. */
 static ls_status receive(ls_recover *self, int tag, float *memory, size_t elems) {
     return ls_tensor_recv(self->device, self->copies->comm, self->copies->from, tag, memory, elems * sizeof(float));
 }
 
+/* Waits for all sends, and returns `status`, or their first failure if that is LS_OK. */
 static ls_status end_sends(ls_recover *self, ls_status status, size_t started) {
     for (size_t i = 0; i < started; i++) {
         ls_status sent = ls_request_wait(self->copies->request[i]);
@@ -356,6 +380,7 @@ static ls_status end_sends(ls_recover *self, ls_status status, size_t started) {
     return status;
 }
 
+/* Sends this worker's weights and optimizer state, and receives those that it keeps. */
 static ls_status fill_copies(ls_recover *self, size_t *started) {
     const ls_copies *c = self->copies;
     for (size_t i = 0; i < c->sends; i++) {
@@ -374,6 +399,7 @@ static ls_status fill_copies(ls_recover *self, size_t *started) {
     return LS_OK;
 }
 
+/* Sends this worker's gradients, and receives those of the worker whose state it keeps. */
 static ls_status give(ls_recover *self, size_t *started) {
     const ls_copies *c = self->copies;
     for (size_t i = 0; i < c->sends; i++)
@@ -383,7 +409,7 @@ static ls_status give(ls_recover *self, size_t *started) {
     return LS_OK;
 }
 
-/* Sends that were started are waited for, whatever came of the rest. */
+/* Calls `move`, and waits for the sends that it started, whatever came of the rest. Does nothing without copies. */
 static ls_status exchange(ls_recover *self, ls_status (*move)(ls_recover *self, size_t *started)) {
     size_t started = 0;
     if (!self->copies) return LS_OK;

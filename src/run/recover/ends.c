@@ -1,4 +1,4 @@
-/* ends.c: writing them. */
+/* ends.c: writes hosts.json and the files of RUN/ends. */
 #include "run/recover/ends.h"
 
 #include <dirent.h>
@@ -35,6 +35,7 @@ static ls_status write_line(const char *path, json_t *json) {
 
 /* ---- the start --------------------------------------------------------------------------------------------------- */
 
+/* Writes hosts.json: the machine of each worker. Rank 0. */
 static ls_status write_hosts(const ls_ends *ends, const ls_world *world) {
     char path[PATH_MAX + 16];
     json_t *hosts = json_array();
@@ -73,11 +74,13 @@ ls_status ls_ends_begin(ls_ends *ends, ls_world *world, const char *run) {
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
+/* A file to write, and its content. */
 typedef struct note {
     char path[PATH_MAX + 64];
     json_t *json;
 } note;
 
+/* Writes the note in a thread and frees it; a failure is only logged. */
 static void *write_note(void *arg) {
     note *n = arg;
     char folder[sizeof n->path];
@@ -91,7 +94,8 @@ static void *write_note(void *arg) {
     return NULL;
 }
 
-/* Writes in a thread and waits for a bounded time, because a file system of a lost machine may never answer. */
+/* Writes the note in a thread, which takes it over, and waits for a bounded time, because a file system of a lost
+ * machine may never answer. */
 static void write_soon(note *n) {
     pthread_t thread;
     struct timespec until;
@@ -105,8 +109,9 @@ static void write_soon(note *n) {
     }
 }
 
-/* Returns the worker at fault that this worker must report, or −1. All workers know a worker with a wrong result, so
- * only rank 0 reports it; a hung worker is known only to the workers that waited for it. */
+/* Returns the rank at fault that this worker must report, or −1, and in *found the word for it. All workers know of a
+ * worker with a wrong result, so only rank 0 reports it; a hung worker is known only to the workers that waited for
+ * it. */
 static int find_blamed(const ls_world *world, const ls_wrong *blame, ls_status status, const char **found) {
     if (blame && blame->is_found) {
         *found = blame->event.kind == LS_EVENT_AUDIT ? "wrong" : "damaged";
@@ -116,6 +121,7 @@ static int find_blamed(const ls_world *world, const ls_wrong *blame, ls_status s
     return status == LS_ERR_DEADLINE ? ls_world_late(world) : -1;
 }
 
+/* Writes the file of this worker, if it must report a worker at fault. */
 static void record_end(const ls_ends *ends, const ls_world *world, const ls_wrong *blame, int64_t step,
                        ls_status status) {
     const char *found;

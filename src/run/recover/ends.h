@@ -1,4 +1,5 @@
-/* ends.h: records which machine caused the end of a job of mpirun or srun, for tools/relaunch and for people.
+/* ends.h: records which machine caused the end of a job of mpirun or srun, for tools/relaunch and for people. Each
+ * worker of api/run_work.c calls it; runs that fork their workers have a supervisor instead.
  *
  *     RUN/hosts.json             {"start":"…","hosts":["a","a","b","b"]}: of the newest start, and by worker
  *     RUN/ends/START-WORKER.json {"start":"…","step":…,"host":"b","worker":2,"found":"hung","persistent":false,…}
@@ -18,13 +19,15 @@
 typedef struct ls_ends {
     char run[PATH_MAX]; /* "": nothing is written */
     char start[24];     /* the same for all workers of a start, and another for the next */
-    bool is_written;
+    bool is_written;    /* ls_ends_write() was called */
 } ls_ends;
 
-/* All workers of a launcher together; the folder is there. */
+/* Writes hosts.json and gives all workers of a launcher the name of this start. The folder `run` exists and is rank
+ * 0's. Collective. */
 ls_status ls_ends_begin(ls_ends *ends, ls_world *world, const char *run);
-/* Records, once, the worker that caused the failure of `step` with which this worker ends; keeps the message. Gives up
- * after seconds, because the job must end. `blame` may be NULL: no worker computed wrongly. */
+/* Records, once, the worker that caused the failure of `step` with which this worker ends, if that is known; keeps the
+ * message. Waits at most a few seconds for the file system, because the job must end. `blame` NULL: no worker computed
+ * wrongly; then a worker that did not answer is reported. */
 void ls_ends_write(ls_ends *ends, ls_world *world, const ls_wrong *blame, int64_t step, ls_status status);
 
 #endif

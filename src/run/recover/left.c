@@ -1,4 +1,5 @@
-/* left.c: numbers, and what the supervisor does with them and with the lists (lists.c). */
+/* left.c: writes what a worker leaves in shared memory: its numbers, and sums of its state; and reads it for the
+ * supervisor. lists.c lists the tensors. */
 #include "run/recover/left.h"
 
 #include <fcntl.h>
@@ -42,6 +43,8 @@ ls_status ls_left_open(ls_recover *self, ls_world *world) {
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
+/* Publishes numbers so that a reader always finds complete ones: writes to the slot that is not in use, then counts it
+ * as written. A fence keeps what follows behind it. */
 static void write_numbers(ls_left *kept, const ls_left_numbers *numbers) {
     uint64_t written = atomic_load_explicit(&kept->written, memory_order_relaxed) + 1;
     kept->numbers[written & 1] = *numbers;
@@ -49,6 +52,7 @@ static void write_numbers(ls_left *kept, const ls_left_numbers *numbers) {
     atomic_thread_fence(memory_order_seq_cst); /* what is decided is there before anything is done about it */
 }
 
+/* Returns the newest numbers of a worker. */
 static ls_left_numbers *numbers_of(ls_left *kept) { return &kept->numbers[atomic_load(&kept->written) & 1]; }
 
 ls_status ls_left_mark(ls_recover *self, int64_t updates) {
@@ -94,7 +98,8 @@ int ls_left_kind_of(const ls_recover *self, const ls_param *p) {
     return (p->split ? LS_LEFT_SPLIT : 0) | (sharded ? LS_LEFT_SHARDED : 0);
 }
 
-/* Writes the sum of the state after a step. If `self` is NULL, only the part of this worker is known. */
+/* Writes the sum of the state after a step: `part`, what this worker reports, and, unless `self` is NULL, the sums by
+ * kind of parameters. */
 static void write_sum(ls_left_sum sums[2], int64_t step, ls_hash128 part, const ls_recover *self) {
     ls_left_sum *sum = &sums[step & 1];
     atomic_store(&sum->step, -1);
@@ -180,19 +185,23 @@ void ls_left_look(const ls_segment *segment, int local, int64_t *done, int64_t *
     *tried = kept ? atomic_load(&kept->tried) : -1;
 }
 
+/* Bytes begin … end − 1 of the segment that must stay. */
 typedef struct span {
     uint64_t begin, end;
 } span;
 
+/* Orders spans by their begin, for qsort(). */
 static int compare_spans(const void *a, const void *b) {
     const span *x = a, *y = b;
     return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
+/* Adds a span, unless it is empty or has no place (begin 0). */
 static void add_span(span *spans, size_t *count, uint64_t begin, uint64_t bytes) {
     if (begin && bytes) spans[(*count)++] = (span){begin, begin + bytes};
 }
 
+/* Lists what recovery needs of a part: lists, tensors, journal. Returns the number of spans. */
 static size_t list_spans(const ls_segment *segment, const ls_left_part *part, span *spans) {
     size_t count = 0;
     add_span(spans, &count, part->pieces_at, part->pieces * sizeof(ls_left_piece));
@@ -211,7 +220,8 @@ static size_t list_spans(const ls_segment *segment, const ls_left_part *part, sp
     return count;
 }
 
-/* Frees the whole pages in a range of the segment. If the kernel refuses, the memory stays in use for a while. */
+/* Frees the whole pages (of 64 KiB) in a range of the segment. If the kernel refuses, the memory stays in use for a
+ * while. */
 static void punch(const ls_segment *segment, uint64_t begin, uint64_t end) {
     enum { PAGE = 65536 };
     begin = (begin + PAGE - 1) / PAGE * PAGE;

@@ -3,7 +3,8 @@
 #include "run/recover/copies.h"
 #include "run/recover/left_state.h"
 
-/* Returns the offset of memory in the segment, or of the range to which it was copied; 0 if there is none. */
+/* Returns the offset of memory in the segment, or of the range to which it was copied; 0 if there is none, or for
+ * NULL. */
 static uint64_t at(const ls_left_places *places, const void *memory) {
     if (!memory) return 0;
     if (!places->range) return ls_segment_offset(&places->world->segment, memory);
@@ -15,6 +16,7 @@ static uint64_t at(const ls_left_places *places, const void *memory) {
     return 0;
 }
 
+/* ls_partition_reported_get() or ls_partition_own_get(). */
 typedef bool get_fn(const ls_partition *partition, const ls_param *param, ls_partition_tensor which, int i,
                     ls_partition_piece *piece, const float **memory);
 
@@ -41,6 +43,8 @@ static size_t list_param(const ls_recover *self, const ls_left_places *places, i
     return count;
 }
 
+/* Lists the elements that this worker reports (of those that several workers hold, one reports each). Returns their
+ * number; fills `out` unless it is NULL. */
 static size_t list_reported(const ls_recover *self, const ls_left_places *places, ls_left_piece *out) {
     size_t count = 0;
     for (int i = 0; i < self->model->nparams; i++)
@@ -48,7 +52,8 @@ static size_t list_reported(const ls_recover *self, const ls_left_places *places
     return count;
 }
 
-/* Lists the elements that this worker updates and another worker reports. */
+/* Lists elements that this worker updates although another one reports some of them: second places to read from.
+ * Returns their number; fills `out` unless it is NULL. */
 static size_t list_shared(const ls_recover *self, const ls_left_places *places, ls_left_piece *out) {
     size_t count = 0;
     for (int i = 0; i < self->model->nparams; i++) {
@@ -59,6 +64,7 @@ static size_t list_shared(const ls_recover *self, const ls_left_places *places, 
     return count;
 }
 
+/* Lists the copies of another worker's elements. Returns their number; fills `out` unless it is NULL. */
 static size_t list_copied(const ls_recover *self, const ls_left_places *places, ls_left_piece *out) {
     size_t count = 0;
     for (size_t i = 0; i < self->copies->count; i++) {
@@ -78,8 +84,10 @@ static size_t list_copied(const ls_recover *self, const ls_left_places *places, 
 
 typedef size_t list_fn(const ls_recover *self, const ls_left_places *places, ls_left_piece *out);
 
+/* Returns the location in the segment of memory of the world. */
 static uint64_t offset(const ls_world *world, const void *memory) { return ls_segment_offset(&world->segment, memory); }
 
+/* Counts, allocates and fills one list in the segment; *where is its location. */
 static ls_status make_list(const ls_recover *self, ls_world *world, const ls_left_places *places, list_fn *list,
                            uint64_t *count, uint64_t *where) {
     void *memory;
@@ -90,6 +98,7 @@ static ls_status make_list(const ls_recover *self, ls_world *world, const ls_lef
     return LS_OK;
 }
 
+/* Describes the elements of a parameter that this worker updates; the caller adds the cells. */
 static ls_left_tensor tensor_of(const ls_recover *self, const ls_left_places *places, const ls_param *param) {
     ls_left_tensor tensor = {.w = at(places, param->own_w),
                              .g = at(places, param->own_grad),
@@ -107,7 +116,8 @@ static ls_left_tensor tensor_of(const ls_recover *self, const ls_left_places *pl
     return tensor;
 }
 
-/* Allocates `elems` journal cells in memory that the workers of a node share; the world owns them. */
+/* Allocates `elems` journal cells (which count an update's progress) in memory that the workers of a node share; the
+ * world owns them. */
 static ls_status alloc_journal_cells(ls_world *world, size_t elems, ls_journal_cell **out) {
     void *memory;
     LS_TRY(ls_world_alloc(world, elems * sizeof(ls_journal_cell), &memory));
@@ -115,6 +125,8 @@ static ls_status alloc_journal_cells(ls_world *world, size_t elems, ls_journal_c
     return LS_OK;
 }
 
+/* Lists the tensors that updates change, and gives their parameters journal cells (which count an update's
+ * progress). */
 static ls_status list_tensors(const ls_recover *self, ls_world *world, const ls_left_places *places,
                               ls_left_part *part) {
     size_t cells = 0, count = 0;
@@ -139,6 +151,7 @@ static ls_status list_tensors(const ls_recover *self, ls_world *world, const ls_
     return LS_OK;
 }
 
+/* Allocates the journal's slots: one for each thread that updates. */
 static ls_status make_slots(const ls_recover *self, ls_world *world, ls_left_part *part) {
     void *memory;
     LS_TRY(ls_world_alloc(world, (size_t)self->threads * sizeof(ls_journal_slot), &memory));

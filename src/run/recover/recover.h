@@ -1,7 +1,9 @@
-/* recover.h: a worker as recovery sees it: what the trainer lends, and what this folder keeps for the next attempt.
+/* recover.h: a worker as recovery sees it: what the trainer lends, and what this folder keeps so that the run can
+ * continue after a worker is lost. The workers that are started then are the "next attempt".
  *
- * The trainer has one of these and calls left.h and copies.h with it. Nothing here knows the trainer: the numbers of a
- * run are passed as ls_left_numbers. */
+ * The trainer has one of these and calls left.h (the state in shared memory) and copies.h (copies of another worker's
+ * state) with it. Nothing here knows the trainer: the numbers of a run are passed as ls_left_numbers. One thread per
+ * worker calls. */
 #ifndef LS_RUN_RECOVER_RECOVER_H
 #define LS_RUN_RECOVER_RECOVER_H
 
@@ -20,10 +22,10 @@ typedef struct ls_recover {
     ls_mesh *mesh;
     ls_model *model;
     ls_partition *partition;
-    int rank, threads;
+    int rank, threads; /* of this worker */
     /* left.c */
-    struct ls_left *kept; /* in memory of the world; NULL: no supervisor, so nothing is left */
-    ls_journal journal;   /* of updates on a CPU */
+    struct ls_left *kept; /* what this worker leaves, in shared memory; NULL: no supervisor, so nothing is left */
+    ls_journal journal;   /* in shared memory: elements that an update on a CPU is just changing */
     int64_t marked;       /* the last update for which the device has a mark, if it is not the host; −1: none */
     /* copies.c */
     struct ls_copies *copies; /* of another worker's state; NULL: none */

@@ -13,12 +13,14 @@
 #include "run/recover/copies.h"
 #include "run/recover/left_state.h"
 
+/* A rescue under way: the ranges of device memory that are in the segment already. */
 typedef struct boat {
     ls_recover *self;
     ls_world *world;
     ls_left_places places;
 } boat;
 
+/* Copies device memory to the segment and notes where it is; NULL or no elements: does nothing. */
 static ls_status bring(boat *b, const void *memory, size_t elems) {
     void *here;
     if (!memory || elems == 0) return LS_OK;
@@ -30,6 +32,7 @@ static ls_status bring(boat *b, const void *memory, size_t elems) {
     return LS_OK;
 }
 
+/* Copies the elements of a parameter that this worker updates: weights, gradient and moments. */
 static ls_status bring_param(boat *b, const ls_param *p) {
     size_t own = ls_param_range_elems(p->own);
     LS_TRY(bring(b, p->own_w, own));
@@ -38,6 +41,7 @@ static ls_status bring_param(boat *b, const ls_param *p) {
     return LS_OK;
 }
 
+/* Copies all own tensors, and the copies of another worker's. */
 static ls_status bring_all(boat *b) {
     const ls_recover *self = b->self;
     size_t params = (size_t)ls_model_params(self->model), copies = self->copies ? self->copies->count : 0;
@@ -48,7 +52,8 @@ static ls_status bring_all(boat *b) {
     return LS_OK;
 }
 
-/* Marks the last requested update as complete in all journal cells of a part. */
+/* Marks the last update that the device has finished as complete in all journal cells of a part, as a CPU leaves
+ * them. */
 static void note_done(const boat *b, const ls_left_part *part) {
     const ls_left_tensor *tensor = ls_segment_at(&b->world->segment, part->tensors_at);
     for (uint64_t i = 0; i < part->tensors; i++) {
@@ -60,7 +65,7 @@ static void note_done(const boat *b, const ls_left_part *part) {
     }
 }
 
-/* Copies the sums that the update made of its results to shared memory. */
+/* Copies the sums that the update made of its results to shared memory; kept->summed stays −1 without them. */
 static ls_status bring_sums(const boat *b) {
     ls_recover *self = b->self;
     ls_left *kept = self->kept;
@@ -81,6 +86,7 @@ static ls_status bring_sums(const boat *b) {
     return status;
 }
 
+/* Copies everything and lists it; only at the end it counts as there (is_here). */
 static ls_status rescue(boat *b) {
     ls_left *kept = b->self->kept;
     LS_TRY(bring_all(b));

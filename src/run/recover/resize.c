@@ -1,4 +1,4 @@
-/* resize.c: writing, reading and answering the note. */
+/* resize.c: writes, reads and answers the request of `lockstep resize`. */
 #include "run/recover/resize.h"
 
 #include <limits.h>
@@ -18,10 +18,12 @@
 /* A supervisor that works answers within 0.1 s. */
 enum { LOOK_US = 20000, LOOKS = 1500, LOOKS_A_SECOND = 50 };
 
+/* Writes RUN/NAME; false if it is too long. */
 static bool path_of(const char *run, const char *name, char path[PATH_MAX]) {
     return snprintf(path, PATH_MAX, "%s/%s", run, name) < PATH_MAX;
 }
 
+/* Removes RUN/NAME, if it exists; ignores failures. */
 static void remove_file(const char *run, const char *name) {
     char path[PATH_MAX];
     if (path_of(run, name, path)) (void)unlink(path);
@@ -41,7 +43,7 @@ static bool read_first_line(const char *run, const char *name, char *text, size_
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-/* Fails if the run is not active: the lock of an inactive run is free. */
+/* Fails with LS_ERR_INPUT if no process works on the run: the lock of an inactive run is free. */
 static ls_status check_works(const char *run) {
     ls_run_lock lock = LS_RUN_LOCK_NONE;
     if (!ls_run_dir_holds_run(run))
@@ -53,8 +55,8 @@ static ls_status check_works(const char *run) {
                    "no run is active in %.200s: continue it with another number of workers with train --resume", run);
 }
 
-/* Fails if the run cannot be resized. Without a status page (the run starts, or belongs to another machine or user)
- * only its answer can tell. */
+/* Fails with LS_ERR_INPUT if the run cannot be resized, as its status page says. Without a status page (the run starts,
+ * or belongs to another machine or user) only its answer can tell. */
 static ls_status check_resizes(const char *run) {
     const ls_status_page *page = ls_status_page_open(run);
     ls_status_resizes resizes = page ? (ls_status_resizes)atomic_load(&page->resizes) : LS_RESIZES_TAKEN;
@@ -79,7 +81,7 @@ static ls_status check_resizes(const char *run) {
     }
 }
 
-/* Returns whether the run has answered, and sets *status to its answer. */
+/* Returns whether the run has answered this request, and sets *status and `text` to its answer. */
 static bool read_answer(const char *run, int workers, char text[LS_RESIZE_TEXT_MAX], ls_status *status) {
     char line[LS_RESIZE_TEXT_MAX + 32] = "", word[4] = "";
     int number, at = 0;
@@ -91,6 +93,7 @@ static bool read_answer(const char *run, int workers, char text[LS_RESIZE_TEXT_M
     return true;
 }
 
+/* Polls for the answer; once a second also checks that the run is still active. */
 static ls_status await_answer(const char *run, int workers, char text[LS_RESIZE_TEXT_MAX]) {
     ls_status status;
     for (int look = 1; look <= LOOKS; look++) {

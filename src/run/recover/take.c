@@ -1,4 +1,5 @@
-/* take.c: gives the state that an attempt left to the workers of the next one.
+/* take.c: gives the state that the workers of an attempt left to those of the next one: ls_left_take(). "Old" and "new"
+ * workers are those of the two; the work is divided among the new ones.
  *
  * A tensor is read from the memory of the worker that reports it. If that memory is lost or damaged, it is read from
  * another worker that has the same elements: a replica, or the keeper of copies (copies.h). */
@@ -27,12 +28,14 @@ typedef struct sources {
     size_t pieces, spares;
 } sources;
 
+/* Returns whether this worker keeps copies of a worker whose memory is not used. */
 static bool is_copied(const sources *from, const ls_left *kept) {
     return kept->copies_of >= 0 && from->gone[kept->copies_of];
 }
 
 /* ---- an update that was not finished ----------------------------------------------------------------------------- */
 
+/* Returns a tensor of the segment as a parameter that an update can run on. */
 static ls_param param_of(const ls_segment *segment, const ls_left_tensor *tensor) {
     ls_param param = {.number = tensor->number,
                       .decay = tensor->decay,
@@ -46,6 +49,8 @@ static ls_param param_of(const ls_segment *segment, const ls_left_tensor *tensor
     return param;
 }
 
+/* Restores the elements that old workers were just changing in update `number`, from their journal slots, so that the
+ * update can be repeated for them. */
 static void put_back(const ls_segment *segment, const ls_left_part *part, uint64_t number) {
     const ls_left_tensor *tensors = ls_segment_at(segment, part->tensors_at);
     ls_journal_slot *slots = ls_segment_at(segment, part->slots_at);
@@ -62,7 +67,8 @@ static void put_back(const ls_segment *segment, const ls_left_part *part, uint64
         }
 }
 
-/* Completes the interrupted update for elements begin … end − 1, from where their journal cells end. */
+/* Completes the interrupted update for elements begin … end − 1 of a tensor, from where their journal cells say that it
+ * stopped. */
 static ls_status finish_tensor(ls_recover *self, ls_device *device, const ls_segment *segment,
                                const ls_left_tensor *tensor, const ls_left_numbers *n, uint64_t begin, uint64_t end) {
     ls_param param = param_of(segment, tensor);
@@ -78,8 +84,8 @@ static ls_status finish_tensor(ls_recover *self, ls_device *device, const ls_seg
     return device->ops->round(device, &(ls_round_call){w, w, self->settings->policy.act, end - begin});
 }
 
-/* Completes an interrupted update of one old worker. First restores the elements in its journal slots; then one slot
- * suffices, because the grains are updated one after another. `whole`: also completes elements that another worker
+/* Completes an interrupted update of one old worker's part. First restores the elements in its journal slots; then one
+ * slot suffices, because the grains are updated one after another. `whole`: also completes elements that another worker
  * reports. */
 static ls_status finish_interrupted_update(ls_recover *self, ls_device *device, const ls_segment *segment,
                                            const ls_left_part *part, const ls_left_numbers *n, bool whole) {
@@ -95,8 +101,8 @@ static ls_status finish_interrupted_update(ls_recover *self, ls_device *device, 
     return status;
 }
 
-/* Completes the updates of the old workers, which are divided among the new ones. Copies are completed where they
- * replace a lost worker, and where only a comparison with them can verify the state. */
+/* Completes the updates of the old workers on this CPU device; they are divided among the new ones. Copies are
+ * completed, too: they replace a lost worker, or only a comparison with them can verify the state. */
 static ls_status finish_on(ls_recover *self, ls_device *device, const sources *from) {
     const ls_left_numbers *n = &from->numbers;
     int size = self->world ? ls_world_size(self->world) : 1;
@@ -110,7 +116,7 @@ static ls_status finish_on(ls_recover *self, ls_device *device, const sources *f
     return LS_OK;
 }
 
-/* Completes pending updates. A CPU does so for any device, because the state is in shared memory and a CPU gives the
+/* Completes a pending update. A CPU does so for any device, because the state is in shared memory and a CPU gives the
  * same bits. */
 static ls_status finish_all(ls_recover *self, const sources *from) {
     ls_device *cpu;
@@ -124,6 +130,7 @@ static ls_status finish_all(ls_recover *self, const sources *from) {
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
+/* Orders pieces by parameter, tensor and first element, for qsort(). */
 static int compare_pieces(const void *a, const void *b) {
     const ls_left_piece *x = a, *y = b;
     if (x->param != y->param) return x->param < y->param ? -1 : 1;
@@ -131,12 +138,14 @@ static int compare_pieces(const void *a, const void *b) {
     return x->first < y->first ? -1 : x->first > y->first;
 }
 
+/* Appends a list of the segment; with `list` NULL only counts. */
 static void add_pieces(const ls_segment *segment, uint64_t at, uint64_t count, ls_left_piece *list, size_t *listed) {
     if (list && count > 0) memcpy(list + *listed, ls_segment_at(segment, at), count * sizeof *list);
     *listed += count;
 }
 
-/* Lists the pieces of all remaining workers and copies. Counts them if `piece` is NULL. */
+/* Lists the pieces that remaining workers report, and the spare places: replicas and copies. Counts them if `piece` is
+ * NULL. */
 static void list_all(sources *from, ls_left_piece *piece, ls_left_piece *spare) {
     from->pieces = from->spares = 0;
     for (int l = 0; l < from->segment->workers; l++) {
@@ -149,12 +158,14 @@ static void list_all(sources *from, ls_left_piece *piece, ls_left_piece *spare) 
     }
 }
 
+/* Frees both lists of pieces. */
 static void free_pieces(sources *from) {
     free(from->piece);
     free(from->spare);
     from->piece = from->spare = NULL;
 }
 
+/* Allocates and fills the lists of pieces, after freeing earlier ones. */
 static ls_status list_pieces(sources *from) {
     free_pieces(from);
     list_all(from, NULL, NULL);
@@ -166,11 +177,13 @@ static ls_status list_pieces(sources *from) {
     return LS_OK;
 }
 
+/* Returns whether the piece has this element of the tensor. */
 static bool holds(const ls_left_piece *p, uint32_t param, uint32_t which, uint64_t first) {
     return p->param == param && p->which == which && p->first <= first && first < p->first + p->count;
 }
 
-/* Finds the piece with this element of a tensor by binary search; NULL if there is none. */
+/* Returns the piece with this element of a tensor, by binary search, else a spare place of it; NULL if there is
+ * neither. */
 static const ls_left_piece *find_piece(const sources *from, uint32_t param, uint32_t which, uint64_t first) {
     size_t low = 0, high = from->pieces;
     ls_left_piece key = {.param = param, .which = which, .first = first};
@@ -187,6 +200,7 @@ static const ls_left_piece *find_piece(const sources *from, uint32_t param, uint
     return NULL;
 }
 
+/* Fails with LS_ERR_INPUT: an element of the parameter is nowhere; names the worker whose memory is missing. */
 static ls_status fail_missing(const sources *from, const ls_param *param, size_t element) {
     for (int l = 0; l < from->segment->workers; l++)
         if (from->gone[l])
@@ -195,6 +209,7 @@ static ls_status fail_missing(const sources *from, const ls_param *param, size_t
     return ls_fail(LS_ERR_INPUT, "no worker saved element %zu of %s", element, param->name);
 }
 
+/* Copies the elements of `want` of tensor k (0: weight, then moments) of parameter i to this worker's partition. */
 static ls_status take_piece(ls_recover *self, const sources *from, int i, int k, ls_partition_piece want) {
     const ls_param *param = ls_model_param(self->model, i);
     while (want.count > 0) {
@@ -211,6 +226,7 @@ static ls_status take_piece(ls_recover *self, const sources *from, int i, int k,
     return LS_OK;
 }
 
+/* Copies all elements that this worker stores. */
 static ls_status take_tensors(ls_recover *self, const sources *from) {
     int tensors = 1 + ls_optimizer_moments(&self->settings->optimizer);
     for (int i = 0; i < self->model->nparams; i++) {
@@ -228,7 +244,8 @@ static ls_status take_tensors(ls_recover *self, const sources *from) {
 
 /* ---- admission --------------------------------------------------------------------------------------------------- */
 
-/* Sums the parts that the old workers wrote for this step. Returns false if one of them did not write its part. */
+/* Sets *out to the sum of the parts that all old workers wrote for this step. Returns false if one of them did not
+ * write its part, or its last update found damage. */
 static bool find_sum(const sources *from, ls_hash128 *out) {
     int64_t step = from->numbers.step;
     *out = (ls_hash128){0, 0};
@@ -242,7 +259,7 @@ static bool find_sum(const sources *from, ls_hash128 *out) {
     return true;
 }
 
-/* Returns whether an earlier remaining worker has the same parameters of this kind and reports them. */
+/* Returns whether an earlier remaining worker has the same parameters of this kind, so that it reports their sum. */
 static bool is_told(const sources *from, int l, int kind) {
     ls_place_in_layout a = ls_left_of(from->segment, l)->place;
     for (int i = 0; i < l; i++) {
@@ -254,8 +271,8 @@ static bool is_told(const sources *from, int l, int kind) {
     return false;
 }
 
-/* Sums the parts without workers whose last update left a block unchanged, because their correct state is not known.
- * One of several holders reports a part; copies report that of lost workers. */
+/* Sets *out to the sum without workers whose memory is not used: one of several holders reports a part, and copies
+ * report that of lost workers. Returns false if a part of this step is missing. */
 static bool find_others_sum(const sources *from, ls_hash128 *out) {
     int64_t step = from->numbers.step;
     *out = (ls_hash128){0, 0};
@@ -273,8 +290,9 @@ static bool find_others_sum(const sources *from, ls_hash128 *out) {
     return true;
 }
 
-/* The same for rescued tensors: one of several holders reports a sum, and copies report that of lost workers. There is
- * no sum if not all workers completed the last update. */
+/* Sets *out to the sum of a state that was rescued from GPUs, from the sums that their last update made: one of several
+ * holders reports a sum, and copies report that of lost workers. Returns false if not all workers completed the last
+ * update. */
 static bool find_brought_sum(const sources *from, ls_hash128 *out) {
     *out = (ls_hash128){0, 0};
     for (int l = 0; l < from->segment->workers; l++) {
@@ -288,7 +306,8 @@ static bool find_brought_sum(const sources *from, ls_hash128 *out) {
     return true;
 }
 
-/* Returns the sum of the elements that a part reports, as they are in memory now. */
+/* Returns the sum of the elements that a part reports, as they are in memory now, for a comparison with the recorded
+ * one. */
 static ls_hash128 sum_part(const ls_segment *segment, const ls_left_part *part) {
     const ls_left_tensor *tensor = ls_segment_at(segment, part->tensors_at);
     ls_hash128 sum = {0, 0};
@@ -303,6 +322,7 @@ static ls_hash128 sum_part(const ls_segment *segment, const ls_left_part *part) 
     return sum;
 }
 
+/* Returns whether a part's memory differs from the sum recorded after `step`; false without such a sum. */
 static bool is_damaged(const ls_segment *segment, const ls_left_part *part, int64_t step) {
     const ls_left_sum *recorded = &part->sums[step & 1];
     if (atomic_load(&recorded->step) != step) return false;
@@ -310,7 +330,8 @@ static bool is_damaged(const ls_segment *segment, const ls_left_part *part, int6
     return now.lo != recorded->part.lo || now.hi != recorded->part.hi;
 }
 
-/* Finds workers whose memory differs from its recorded sums while another worker has the same tensors. Collective. */
+/* Finds workers whose memory differs from its recorded sums, and excludes them, so that others supply their elements;
+ * *found: there is one. Collective. */
 static ls_status find_damaged(ls_recover *self, sources *from, bool *found) {
     int64_t damaged[LS_WORKERS_MAX] = {0};
     int size = self->world ? ls_world_size(self->world) : 1, workers = from->segment->workers;
@@ -326,6 +347,7 @@ static ls_status find_damaged(ls_recover *self, sources *from, bool *found) {
     return LS_OK;
 }
 
+/* Returns the tensor of a parameter in a part; NULL if it has none. */
 static const ls_left_tensor *tensor_named(const ls_segment *segment, const ls_left_part *part, uint32_t number) {
     const ls_left_tensor *tensor = ls_segment_at(segment, part->tensors_at);
     for (uint64_t i = 0; i < part->tensors; i++)
@@ -333,6 +355,7 @@ static const ls_left_tensor *tensor_named(const ls_segment *segment, const ls_le
     return NULL;
 }
 
+/* Returns whether copies have the same bits as the tensors of their owner. */
 static bool are_same(const ls_segment *segment, const ls_left_part *own, const ls_left_part *copies) {
     const ls_left_tensor *copy = ls_segment_at(segment, copies->tensors_at);
     for (uint64_t i = 0; i < copies->tensors; i++) {
@@ -347,8 +370,8 @@ static bool are_same(const ls_segment *segment, const ls_left_part *own, const l
     return true;
 }
 
-/* If no worker has recorded the sum, because the update was completed afterwards: compares copies with their originals.
- * Collective. */
+/* Accepts a state whose sum no worker has recorded, because the update was completed afterwards, if all copies equal
+ * their originals; otherwise LS_ERR_INPUT. Collective. */
 static ls_status compare_copies(ls_recover *self, sources *from) {
     int64_t other = 0;
     int size = self->world ? ls_world_size(self->world) : 1;
@@ -365,7 +388,8 @@ static ls_status compare_copies(ls_recover *self, sources *from) {
                    (long long)from->numbers.step);
 }
 
-/* Accepts the state if its hash is the recorded one. After damage was found, a hash is required. */
+/* Accepts the assembled state if its hash is the recorded one; otherwise sets from->refused and fails with
+ * LS_ERR_INPUT. Without a recorded hash compares copies, unless the workers left because of damage. Collective. */
 static ls_status admit(ls_recover *self, sources *from) {
     ls_hash128 recorded, part;
     ls_wrong blame = ls_left_blamed(from->segment);
@@ -387,7 +411,8 @@ static ls_status admit(ls_recover *self, sources *from) {
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
-/* Lets tests corrupt the state that workers left (LS_FAULT_*); ls_fault_spoil is NULL outside tests. */
+/* Lets tests corrupt the state that workers left (LS_FAULT_*); does nothing outside tests, where ls_fault_spoil is
+ * NULL. */
 static void let_spoil_left(const ls_recover *self, const sources *from) {
     for (int l = 0; ls_fault_spoil && l < from->segment->workers; l++) {
         const ls_left *kept = ls_left_of(from->segment, l);
@@ -402,6 +427,8 @@ static void let_spoil_left(const ls_recover *self, const sources *from) {
     }
 }
 
+/* Lets tests corrupt the state that was taken (LS_FAULT_*); does nothing outside tests, where ls_fault_spoil is
+ * NULL. */
 static void let_spoil_taken(const ls_recover *self) {
     for (int i = 0; ls_fault_spoil && i < self->model->nparams; i++) {
         const ls_param *p = ls_model_param(self->model, i);
@@ -410,6 +437,8 @@ static void let_spoil_taken(const ls_recover *self) {
     }
 }
 
+/* Finds which old workers' memory can be used, and the newest numbers; LS_ERR_INPUT if there are none, or no memory at
+ * all. */
 static ls_status find_left_parts(const ls_segment *segment, sources *from) {
     int gone = 0;
     from->segment = segment;
@@ -437,6 +466,7 @@ void ls_left_forget(ls_recover *self) {
     }
 }
 
+/* Warns of each old worker whose memory was not used. */
 static void warn_lost_memory(const sources *from) {
     for (int l = 0; l < from->segment->workers; l++)
         if (from->gone[l])
@@ -444,6 +474,7 @@ static void warn_lost_memory(const sources *from) {
                         from->damaged[l] ? "was damaged" : "is lost");
 }
 
+/* Completes updates, assembles the state, and checks it. Collective. */
 static ls_status take_once(ls_recover *self, sources *from) {
     LS_TRY(ls_agree(self->world, list_pieces(from)));
     LS_TRY(ls_agree(self->world, finish_all(self, from)));
@@ -454,6 +485,7 @@ static ls_status take_once(ls_recover *self, sources *from) {
     return admit(self, from);
 }
 
+/* Takes the state; if its hash is wrong, finds damaged memory and tries once more without it. Collective. */
 static ls_status take_over_state(ls_recover *self, ls_world *world, sources *from) {
     bool found = false;
     LS_TRY(ls_agree(self->world, find_left_parts(&ls_world_attempt(world)->before, from)));

@@ -22,6 +22,7 @@
 
 /* ---- numbers that are not finite --------------------------------------------------------------------------------- */
 
+/* Fills in the event where the first bad value is: worker, micro-batch, block, tensor, element, and what value. */
 static void describe_bad_place(const ls_trainer *t, const ls_bad_place *place, ls_train_event *event) {
     static const char *const phases[] = {"forward", "loss", "backward", "gradient", "sum"};
     static const char *const tensors[] = {"output", "loss", "input gradient", "", ""};
@@ -35,16 +36,17 @@ static void describe_bad_place(const ls_trainer *t, const ls_bad_place *place, l
     snprintf(event->tensor, sizeof event->tensor, "%s", param ? param->name : tensors[place->phase]);
 }
 
+/* Returns whether gradients have a loss scale, as fp16 has. */
 static bool is_scaled(const ls_trainer *t) { return t->settings.policy.act == LS_F16; }
 
 /* Returns whether a result is not finite and the loss scale cannot be the cause: it multiplies gradients, never the
- * loss. */
+ * loss. In fp16 only the loss counts. */
 static bool is_broken(const ls_trainer *t, const ls_step_result *result) {
     return is_scaled(t) ? isnan(result->loss) : !result->finite;
 }
 
-/* Re-runs the pass with a check of every output. If the fault does not recur, the step is sound, unless its scaled
- * gradient overflows. */
+/* Re-runs the pass with a check of every output, after a value was not finite, and reports what it found. If the fault
+ * does not recur, it was transient and *result is valid; otherwise the run ends. */
 static ls_status rerun_step(ls_trainer *t, int stop, ls_step_result *result) {
     ls_bad_place place;
     ls_train_event event = {.kind = LS_EVENT_NON_FINITE};
@@ -61,8 +63,8 @@ static ls_status rerun_step(ls_trainer *t, int stop, ls_step_result *result) {
     return ls_step_end_run(t, &event, NULL);
 }
 
-/* Handles an overflow of scaled gradients: skips the step with a lower loss scale, or ends the run at the lowest scale
- * after another pass to locate the overflow. */
+/* Handles an overflow of scaled gradients: lowers the loss scale and skips the step (result->skipped), or ends the run
+ * at the lowest scale, after another pass that locates the overflow. */
 static ls_status handle_overflow(ls_trainer *t, int stop, ls_step_result *result) {
     ls_train_event event = {.kind = LS_EVENT_OVERFLOW, .scale = t->scale.exponent};
     ls_loss_scale_verdict verdict = ls_loss_scale_after(&t->scale, &t->settings.loss_scale, true);
@@ -86,7 +88,8 @@ static ls_status handle_overflow(ls_trainer *t, int stop, ls_step_result *result
 
 /* ---- audits ------------------------------------------------------------------------------------------------------ */
 
-/* Ends the run after an audit that named a worker, or in which neither the owner nor the auditor can be cleared. */
+/* Ends the run after an audit that found a worker persistently wrong, or in which neither owner nor auditor can be
+ * cleared. */
 static ls_status end_audit(ls_trainer *t, ls_train_event *event) {
     int64_t clean_step = t->guard.audit.clean_step;
     char advice[160];
@@ -104,8 +107,8 @@ static ls_status end_audit(ls_trainer *t, ls_train_event *event) {
     return ls_step_end_run(t, event, advice);
 }
 
-/* Audits groups until all audits of the step have passed for the same gradient. An audit that fails repeats the pass.
- */
+/* Audits gradient groups (recomputes them on another replica and compares) until all audits of the step have passed for
+ * the same gradient. A transient error of the owner repeats the pass; a persistent one ends the run. */
 static ls_status run_audits(ls_trainer *t, int stop, ls_step_result *result) {
     enum { TRIES = 3 }; /* per worker, each of which may err once */
     ls_audit *a = &t->guard.audit;
@@ -138,6 +141,7 @@ static ls_status run_audits(ls_trainer *t, int stop, ls_step_result *result) {
 
 /* ---- the halves of a step ---------------------------------------------------------------------------------------- */
 
+/* Computes the gradient to use in this step: a pass, and whatever its judges ask for. */
 static ls_status compute_step_gradient(ls_trainer *t, int stop, ls_step_result *result) {
     ls_audit *a = &t->guard.audit;
     ls_fault_step = t->step;
@@ -156,8 +160,9 @@ static ls_status compute_step_gradient(ls_trainer *t, int stop, ls_step_result *
     return LS_OK;
 }
 
-/* With a single worker, a failure cannot leave the step committed by another worker, so the step ends whole. */
 ls_status ls_trainer_gradients(ls_trainer *t, int stop, ls_step_result *result) {
+    /* With a single worker, no other one can have committed the step, so any failure ends it whole: the state is that
+     * before it. */
     t->failure.ended_whole = t->failure.blame.is_found = false;
     ls_status status = compute_step_gradient(t, stop, result);
     (void)ls_partition_end_skip(t->partition); /* also after a failure during the step */
@@ -167,7 +172,7 @@ ls_status ls_trainer_gradients(ls_trainer *t, int stop, ls_step_result *result) 
     return status;
 }
 
-/* Adds the squares of the groups of this step to the estimate of the noise scale. */
+/* Adds the squared norms of the groups in this step to the estimate of the gradient noise scale. */
 static void learn_noise(ls_trainer *t, const ls_step_result *result) {
     ls_guard *guard = &t->guard;
     ls_noise_step step = {.groups = (size_t)guard->groups,
@@ -180,7 +185,8 @@ static void learn_noise(ls_trainer *t, const ls_step_result *result) {
 
 /* ---- the update -------------------------------------------------------------------------------------------------- */
 
-/* Lets tests corrupt tensors (LS_FAULT_*); ls_fault_spoil is NULL outside tests. */
+/* Lets tests corrupt tensors (LS_FAULT_*) before (`after` false) or after an update; does nothing outside tests, where
+ * ls_fault_spoil is NULL. */
 static void corrupt_tensors(const ls_trainer *t, bool after) {
     const ls_param *tied = ls_partition_tied_copy(t->partition);
     if (ls_fault_spoil && after && tied)
@@ -205,7 +211,7 @@ static void corrupt_tensors(const ls_trainer *t, bool after) {
     }
 }
 
-/* Computes the factors of the update; weights and optimizer state do not change yet. */
+/* Counts the update and computes its factors in *by; weights and optimizer state do not change yet. */
 static ls_status prepare_update(ls_trainer *t, const ls_step_result *result, ls_optimizer_update *by) {
     const ls_settings *s = &t->settings;
     corrupt_tensors(t, false);
@@ -216,6 +222,8 @@ static ls_status prepare_update(ls_trainer *t, const ls_step_result *result, ls_
     return LS_OK;
 }
 
+/* Runs the optimizer on this worker's elements and on the copies that it keeps, publishes the new weights to all
+ * workers that compute with them, and compares replicas. Collective. */
 static ls_status run_update(ls_trainer *t, ls_optimizer_update by) {
     LS_TRY(ls_partition_begin_sums(t->partition, &by));
     ls_span span = ls_span_begin("stage", "optimizer");

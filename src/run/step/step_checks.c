@@ -1,4 +1,4 @@
-/* step_checks.c: checks of weights and optimizer state, the reports of what they find, and how a step ends the run. */
+/* step_checks.c: checks weights and optimizer state, reports what it finds, and ends the run with it. */
 #include "run/step/step_checks.h"
 
 #include <stdio.h>
@@ -23,8 +23,6 @@ ls_status ls_step_report(ls_trainer *t, ls_train_event *event) {
     return t->events.take ? t->events.take(t->events.ctx, event) : LS_OK;
 }
 
-/* Fails with the event as the reason. Barrier: rank 0 records the event before any worker exits. `advice` is NULL if
- * only the doctor, which sees the whole run, can give advice. */
 ls_status ls_step_end_run(ls_trainer *t, const ls_train_event *event, const char *advice) {
     char text[512];
     LS_TRY(ls_agree(t->world, LS_OK));
@@ -35,14 +33,12 @@ ls_status ls_step_end_run(ls_trainer *t, const ls_train_event *event, const char
                    advice ? "; " : "", advice ? advice : "");
 }
 
-/* Marks the steps after `sound_step`, which no check has covered, as suspect. */
 void ls_step_mark_suspect(const ls_trainer *t, int64_t sound_step, ls_train_event *event) {
     if (sound_step >= t->step) return;
     event->suspect_from = sound_step + 1;
     event->suspect_to = t->step;
 }
 
-/* Sets t->failure.blame to the event that ends the run and the worker at fault, or −1 if it is not known. */
 void ls_step_blame(ls_trainer *t, const ls_train_event *event, int worker, int64_t sound_step, bool in_memory) {
     t->failure.blame = (ls_wrong){.is_found = true,
                                   .event = *event,
@@ -53,7 +49,7 @@ void ls_step_blame(ls_trainer *t, const ls_train_event *event, int worker, int64
 
 /* ---- findings ---------------------------------------------------------------------------------------------------- */
 
-/* Returns whether a pass over the batch reads the weights that an update writes, and not a 16-bit copy of them. */
+/* Returns whether a pass over the batch reads the fp32 weights that an update writes, and not a 16-bit copy of them. */
 static bool is_read(const ls_param *param) { return !param->own_w16; }
 
 /* Returns the last step whose state is certainly sound. An update found the damage; without a check after the last
@@ -63,6 +59,8 @@ static int64_t last_sound_step(const ls_trainer *t, const ls_check_finding *f) {
     return is_used && !t->checks.is_checked ? t->step - 1 : t->step;
 }
 
+/* Adds the damaged elements to the event, if the update found the damage and skipped their block; the workers at fault
+ * then mark their memory as unusable for recovery. */
 static void locate_damaged_block(ls_trainer *t, const ls_check_finding *f, ls_train_event *event) {
     if (!f->is_late) return;
     event->first_element = f->block * LS_CHECK_BLOCK;
@@ -71,8 +69,9 @@ static void locate_damaged_block(ls_trainer *t, const ls_check_finding *f, ls_tr
         if (f->workers[i] == t->rank) ls_left_note_damage(&t->recover);
 }
 
-/* Reports a finding and ends the run. `in_memory`: the finding is the only damage of the state before this step.
- * Otherwise it concerns an update that is already written, but not hashed yet. */
+/* Reports a finding as an event of this kind, blames its worker, and returns the failure that ends the run.
+ * `in_memory`: the finding is the only damage of the state before this step; otherwise it concerns an update that is
+ * already written, but not hashed yet. */
 static ls_status report_finding(ls_trainer *t, const ls_check_finding *f, ls_event_kind kind, bool in_memory) {
     static const char *const tensors[] = {"weight", "moment1", "moment2", "copy"};
     ls_train_event event = {.kind = kind, .what = tensors[f->tensor]};
@@ -107,8 +106,6 @@ ls_status ls_step_check_state(ls_trainer *t, bool *found) {
 
 void ls_step_checks_begin_update(ls_trainer *t) { t->checks.is_checked = t->checks.checked_step == t->step; }
 
-/* Checks the memory before a bad value is attributed to a learning rate, a processor or a machine, because corrupted
- * memory can cause any of these symptoms. Ends the run if a hash differs. Collective. */
 ls_status ls_step_judge_memory(ls_trainer *t) {
     ls_check_finding f;
     if (!t->state.is_summed) return LS_OK;
@@ -117,7 +114,8 @@ ls_status ls_step_judge_memory(ls_trainer *t) {
     return report_finding(t, &f, f.nworkers == 1 ? LS_EVENT_STATE : LS_EVENT_REPLICA, true);
 }
 
-/* Checks that weights and optimizer state are finite after the last update, because no later loss would show it. */
+/* Fails with LS_ERR_FAILED if weights or optimizer state are not finite after the last update, because no later loss
+ * would show it. */
 static ls_status check_finite_state(ls_trainer *t) {
     int param;
     LS_TRY(ls_partition_bad_state(t->partition, &param));
@@ -129,6 +127,7 @@ static ls_status check_finite_state(ls_trainer *t) {
         (long long)t->step, ls_model_param(t->model, param)->name);
 }
 
+/* Compares the state in memory with the sums of what was written; a difference ends the run. */
 static ls_status verify_state_sums(ls_trainer *t) {
     ls_check_finding f;
     if (!t->state.is_summed) LS_TRY(ls_trainer_state_written(t));
@@ -142,9 +141,6 @@ ls_status ls_trainer_prove_state(ls_trainer *t) {
     return check_finite_state(t);
 }
 
-/* Compares replicas after an update. If they differ, reports the worker whose memory differs from what its update
- * wrote. A block that the update did not change is reported in the next step, when all workers have written this
- * update. */
 ls_status ls_step_check_replicas(ls_trainer *t) {
     ls_check_finding f, damage = {.found = false};
     /* First: a change of memory before this hash is taken then makes replicas differ. */

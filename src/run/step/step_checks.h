@@ -1,5 +1,6 @@
-/* step_checks.h: checks of weights and optimizer state around a step, and the end of a run that fails one; private to
- * the trainer. Collective, except where it says otherwise: all workers call these with the same findings. */
+/* step_checks.h: checks of weights and optimizer state against their checksums around a step, and the end of a run that
+ * fails one; for the files of this folder and the trainer. Collective, except where it says otherwise: all workers call
+ * these with the same findings. */
 #ifndef LS_RUN_STEP_CHECKS_H
 #define LS_RUN_STEP_CHECKS_H
 
@@ -9,39 +10,46 @@
 typedef struct ls_trainer ls_trainer;
 
 typedef struct ls_step_checks {
-    ls_check kind;        /* how weights and optimizer state are checked; never auto */
+    ls_check kind;        /* how weights and optimizer state are checked: off, replicas or state; never auto */
     int64_t every;        /* steps between full checks of what this worker owns; 0: none */
     int64_t checked_step; /* the last step with a full check after its pass; −1: none */
     bool is_checked;      /* the pass of the last update had one, so its gradient comes from sound weights */
 } ls_step_checks;
 
-/* Chooses the checks. Not collective. */
+/* Sets trainer->checks by --check and what a check costs (guard/state_check.h). Not collective. */
 void ls_step_checks_open(ls_trainer *trainer);
 
-/* Verifies weights and optimizer state after each pass and before the gradients are judged, because corrupted weights
- * cause bad gradients. A full check runs every `every` steps; the other steps report what the last update found. Not
- * collective: *found is this worker's, and ls_step_report_damage() follows if any worker found something. */
+/* Verifies weights and optimizer state of this worker, after each pass and before the gradients are judged, because
+ * corrupted weights cause bad gradients. A full check runs every `every` steps; in the other steps *found only repeats
+ * what the last update found. Not collective: *found is this worker's, and ls_step_report_damage() follows on all if
+ * any worker found something. */
 ls_status ls_step_check_state(ls_trainer *trainer, bool *found);
-/* Agrees on the finding and fails with it. */
+/* Agrees on what ls_step_check_state() found, reports the event, and fails with LS_ERR_FAILED, naming worker and
+ * tensor. */
 ls_status ls_step_report_damage(ls_trainer *trainer);
 /* Checks the memory before a bad value is attributed to a learning rate, a processor or a machine, because corrupted
- * memory can cause any of these symptoms. Fails if a hash differs. */
+ * memory can cause any of these symptoms. LS_OK if all hashes agree, and if there are none; else fails and ends the run
+ * with the damage as the reason. */
 ls_status ls_step_judge_memory(ls_trainer *trainer);
-/* Notes, before an update, whether its pass was checked. Not collective. */
+/* Notes, before an update, whether its pass was fully checked. Not collective. */
 void ls_step_checks_begin_update(ls_trainer *trainer);
-/* Compares replicas after an update. If they differ, fails with the worker whose memory differs from what its update
- * wrote. A block that the update did not change is reported in the next step, when all workers have written this
- * update. */
+/* Hashes the state after an update, as far as --check asks for it, and compares replicas. If they differ, fails with
+ * the worker whose memory differs from what its update wrote, if that can be found. A block that the update skipped,
+ * because it was damaged before, is reported in the next step, when all workers have written this update. */
 ls_status ls_step_check_replicas(ls_trainer *trainer);
 
-/* Passes an event of the present step to trainer->events. */
+/* Sets event->step to the present step and passes the event to trainer->events, whose status it returns. Not
+ * collective. */
 ls_status ls_step_report(ls_trainer *trainer, ls_train_event *event);
-/* Fails with the event as the reason. Barrier: rank 0 records the event before any worker exits. `advice` is NULL if
- * only the doctor, which sees the whole run, can give advice. */
+/* Returns LS_ERR_FAILED with the event as the message, and sets trainer->failure.ended_whole. A barrier first: rank 0
+ * records the event before any worker exits. `advice` ends the message; NULL if only the doctor, which sees the whole
+ * run, can give advice. */
 ls_status ls_step_end_run(ls_trainer *trainer, const ls_train_event *event, const char *advice);
-/* Marks the steps after `sound_step`, which no check has covered, as suspect in the event. Not collective. */
+/* Sets in the event the steps after `sound_step`, which no check has covered, as suspect; none if that is the last
+ * step. Not collective. */
 void ls_step_mark_suspect(const ls_trainer *trainer, int64_t sound_step, ls_train_event *event);
-/* Sets trainer->failure.blame to the event that ends the run and the worker at fault, −1 if it is not known. */
+/* Sets trainer->failure.blame to the event that ends the run and the worker at fault (−1: not known). `in_memory`:
+ * memory still holds the sound state of `sound_step`, except for what the event names. Not collective. */
 void ls_step_blame(ls_trainer *trainer, const ls_train_event *event, int worker, int64_t sound_step, bool in_memory);
 
 #endif

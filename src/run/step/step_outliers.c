@@ -1,4 +1,4 @@
-/* step_outliers.c: groups and workers whose gradients are outliers: measuring, reporting and leaving them out. */
+/* step_outliers.c: gradient groups and workers whose gradients are outliers: measures, reports and leaves them out. */
 #include <math.h>
 #include <string.h>
 
@@ -6,13 +6,14 @@
 #include "parallel/layout/micro_batches.h"
 #include "run/step/step_pass.h"
 
-/* Returns the squared norm of the unnormalized gradient sum, which does not depend on the number of tokens of the pass.
- */
+/* Returns the squared norm of the gradient sum over `tokens` tokens, before it was divided by their number, so that
+ * passes over different groups can be compared. */
 static double square_of(const ls_step_result *result, int64_t tokens) {
     double length = result->norm * (double)tokens;
     return length * length;
 }
 
+/* Returns the first worker of the replica that computes a group. */
 static int owner_of(const ls_trainer *t, int group) {
     const ls_layout *layout = &t->layout;
     for (int d = 0; d < layout->dp; d++) {
@@ -26,8 +27,8 @@ static int owner_of(const ls_trainer *t, int group) {
     return 0;
 }
 
-/* Returns whether the flagged groups have nearly (to 1/16) the same squares as before. A rounding difference is no
- * fault. */
+/* Returns whether the first `count` findings have nearly (to 1/16) the same squares as in the pass before, so that they
+ * are no transient fault. A rounding difference is no fault. */
 static bool is_repeated(const ls_trainer *t, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const ls_outlier_finding *f = &t->guard.findings[i];
@@ -37,7 +38,7 @@ static bool is_repeated(const ls_trainer *t, size_t count) {
     return true;
 }
 
-/* Returns the angle of a cosine in degrees, by bisection. */
+/* Returns the angle of a cosine in degrees, by bisection, so that it has the same bits everywhere. */
 static double angle_of(double cosine) {
     double low = 0, high = 180;
     for (int i = 0; i < 60; i++) {
@@ -50,8 +51,8 @@ static double angle_of(double cosine) {
     return low;
 }
 
-/* Computes the gradient of the flagged groups only. Backward starts from the same factor as for all groups; a higher
- * factor could overflow fp16 and would change the gradient. */
+/* Computes the gradient of the flagged groups only. Backward starts from a factor of at most `start`, that for all
+ * groups: a higher one could overflow fp16 and would change the gradient. */
 static ls_status pass_alone(ls_trainer *t, int stop, size_t count, float start, ls_step_result *result) {
     int exponent = t->scale.exponent;
     ls_step_set_absent(&t->guard, count, false);
@@ -61,8 +62,9 @@ static ls_status pass_alone(ls_trainer *t, int stop, size_t count, float start, 
     return status;
 }
 
-/* Measures how the flagged groups change the gradient: the angle and norms with and without them, from three norms.
- * *recurs is false, and *out is zero, if their norms were not reproduced. */
+/* Measures how the flagged groups change the gradient, by two more passes: the angle, and the norms with and without
+ * them, from three norms. *recurs is false, and *out is zero, if their norms were not reproduced. Leaves the partition
+ * with the gradient without them. */
 static ls_status measure_pull(ls_trainer *t, int stop, size_t count, ls_step_result *result, ls_outlier_pull *out,
                               bool *recurs) {
     const ls_settings *s = &t->settings;
@@ -82,7 +84,8 @@ static ls_status measure_pull(ls_trainer *t, int stop, size_t count, ls_step_res
     return LS_OK;
 }
 
-/* Reports each flagged group. `pull` is NULL if the groups were not recomputed. */
+/* Reports the first `count` findings as events. `pull` is NULL if the groups were not recomputed. Fails with
+ * --on-outlier stop, unless the fault was transient. */
 static ls_status report_outliers(ls_trainer *t, size_t count, const ls_outlier_pull *pull, bool recurs) {
     const ls_settings *s = &t->settings;
     for (size_t i = 0; i < count; i++) {
@@ -106,12 +109,13 @@ static ls_status report_outliers(ls_trainer *t, size_t count, const ls_outlier_p
     return LS_OK;
 }
 
+/* Returns the factor from what backward left to the gradient of the mean loss over the whole batch. */
 static double gradient_scale(const ls_trainer *t) {
     return ls_clip_token_scale((int64_t)(t->settings.B * t->settings.T), t->scale.exponent);
 }
 
-/* Reports workers whose gradients are outliers. Their contributions are kept, because no pass is repeated for a worker.
- */
+/* Reports workers whose gradients are outliers, and adds the step to the history. Their contributions are kept, because
+ * no pass is repeated for a worker; --on-outlier stop ends the run. */
 static ls_status judge_workers(ls_trainer *t) {
     ls_contribution *c = &t->guard.contribution;
     ls_outlier_action action = t->settings.options.on_outlier;
@@ -133,8 +137,8 @@ static ls_status judge_workers(ls_trainer *t) {
     return LS_OK;
 }
 
-/* Reports outlier groups and leaves the partition with the gradient to use: of all groups, or without the outliers.
- * *told is set to whether outliers were found. */
+/* Judges the groups, reports outliers, and leaves the partition with the gradient to use: of all groups, or, with
+ * --on-outlier skip-group, without them. *told is whether there were any. Fails if all groups are outliers. */
 static ls_status judge_groups(ls_trainer *t, int stop, ls_step_result *result, bool *told) {
     const ls_settings *s = &t->settings;
     ls_guard *guard = &t->guard;
@@ -161,8 +165,6 @@ static ls_status judge_groups(ls_trainer *t, int stop, ls_step_result *result, b
     return LS_OK;
 }
 
-/* Judges groups, then workers. Workers are not judged in a step with outlier groups, because these distort their norms.
- */
 ls_status ls_step_judge_outliers(ls_trainer *t, int stop, ls_step_result *result) {
     bool told = false;
     if (t->guard.outlier) LS_TRY(judge_groups(t, stop, result, &told));

@@ -1,4 +1,5 @@
-/* step_pass.c: a pass over the batch: gradients, the sum that all workers make after it, and what follows from it. */
+/* step_pass.c: makes a pass over the batch: gradients, the one sum that all workers make after it, and what follows
+ * from that sum. */
 #include "run/step/step_pass.h"
 
 #include <math.h>
@@ -38,31 +39,37 @@ enum {
     ASKS_IN_WORD = 4
 };
 
+/* Packs this worker's requests into two words that are summed over all workers: 1 for each request that it makes. */
 static void pack_requests(const bool asked[ASKS], int64_t words[2]) {
     words[0] = words[1] = 0;
     for (int i = 0; i < ASKS; i++) words[i / ASKS_IN_WORD] |= (int64_t)asked[i] << ASK_BITS * (i % ASKS_IN_WORD);
 }
 
+/* Returns whether any worker made the request, from the summed words. */
 static bool is_requested(const int64_t words[2], int what) {
     return (words[what / ASKS_IN_WORD] >> ASK_BITS * (what % ASKS_IN_WORD) & ((1 << ASK_BITS) - 1)) > 0;
 }
 
-/* Layout of t->sums: totals, times of workers, their contributions, measurements of a guard. */
+/* Returns where the contributions of workers begin in t->sums, which holds totals, times of workers, their
+ * contributions, measurements of a guard. */
 static int64_t *contribution_words(const ls_trainer *t) { return t->sums + TOTALS + ls_worker_time_words(&t->time); }
+/* Returns where the measurements of the guard begin in t->sums; they come last. */
 static int64_t *guard_sums(const ls_trainer *t) { return contribution_words(t) + t->guard.contribution.workers; }
 
 size_t ls_trainer_sums(const ls_trainer *t) {
     return (size_t)(guard_sums(t) - t->sums) + (t->guard.parts ? ls_guard_words(t->guard.groups) : 0);
 }
 
+/* Writes the norm of this worker's contribution into its word of t->sums, if contributions are compared. */
 static void pack_contribution(ls_trainer *t) {
     if (t->guard.contribution.workers == 0) return;
     ls_contribution_give(&t->guard.contribution, t->rank, ls_partition_contribution(t->partition),
                          contribution_words(t));
 }
 
-/* Sums the totals, times, contributions and measurements over all workers. `measured` is NULL if the pass measured
- * nothing. */
+/* Sums totals, times, contributions and measurements over all workers, in one all-reduce, and passes them to the
+ * guards. `measured` is NULL if the pass measured no groups. If a worker gave up, only the requests in *sum are
+ * valid. */
 static ls_status sum_step_totals(ls_trainer *t, ls_exact_sum *squares, ls_exact_sum *measured, totals *sum) {
     ls_exact_sum_settle(squares);
     memcpy(sum->squares, squares->words, sizeof sum->squares);
@@ -86,9 +93,10 @@ bool ls_step_counts_numerics(const ls_trainer *t) {
     return t->settings.options.numerics > 0 && (t->step + 1) % t->settings.options.numerics == 0;
 }
 
+/* Returns whether norms of gradient groups are needed in this step. */
 static bool needs_observers(const ls_trainer *t) { return t->guard.outlier || ls_step_counts_numerics(t); }
 
-/* Attaches the observers of group norms and of rounded gradients, if they are needed. */
+/* Attaches the observers of group norms, audits and rounded values to the partition, as far as the step needs them. */
 static ls_status attach_observers(ls_trainer *t) {
     ls_guard *guard = &t->guard;
     if (needs_observers(t) || guard->audit.is_due) ls_guard_begin(guard, t->partition, needs_observers(t));
@@ -97,6 +105,7 @@ static ls_status attach_observers(ls_trainer *t) {
     return ls_partition_count_acts(t->partition, guard->numerics);
 }
 
+/* Detaches all of them. */
 static ls_status detach_observers(ls_trainer *t) {
     ls_guard_end(&t->guard);
     return ls_partition_count_acts(t->partition, NULL);
@@ -106,12 +115,15 @@ float ls_trainer_backward_start(const ls_trainer *t) {
     return ls_clip_backward_start(ls_guard_tokens(&t->guard, &t->settings), t->scale.exponent);
 }
 
+/* Returns the learning rate of the present step; the schedule of a fork counts from origin.lr_start. */
 static double step_lr(const ls_trainer *t) {
     ls_lr_schedule lr = t->settings.lr;
     lr.total_steps -= t->origin.lr_start;
     return ls_lr_at(&lr, t->step - t->origin.lr_start);
 }
 
+/* Adds this worker's part of the sum of the state before this step to the totals, so that it needs no message of its
+ * own; in the first pass of a step only. */
 static ls_status add_state_sum(ls_trainer *t, totals *sum) {
     ls_hash128 part;
     if (!t->state.is_summed || t->state.step == t->step) return LS_OK;
@@ -121,8 +133,7 @@ static ls_status add_state_sum(ls_trainer *t, totals *sum) {
     return LS_OK;
 }
 
-/* Stores the state hash of the first pass of a step. Later passes of the step leave out groups and may have another
- * scale. */
+/* Stores the state hash before this step, from the totals of its first pass; later passes leave it. */
 static void store_state_hash(ls_trainer *t, const totals *sum) {
     if (!t->state.is_summed || t->state.step == t->step) return;
     ls_hash128 all = {.lo = (uint64_t)sum->state[0], .hi = (uint64_t)sum->state[1]};
@@ -182,8 +193,6 @@ ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_
     return LS_OK;
 }
 
-/* Computes and judges the gradient of the batch without absent groups. If `place` is not NULL, checks every output and
- * sets *place to the first bad value. */
 ls_status ls_step_pass(ls_trainer *t, int stop, ls_bad_place *place, ls_step_result *result) {
     ls_partition_feed feed = ls_trainer_feed(t);
     float start = ls_trainer_backward_start(t);
