@@ -65,20 +65,73 @@ static const name_row llama[] = {
     {HEAD, "head.weight", LS_HF_HEAD, WHOLE, false},
 };
 
+/* q, k and v in one tensor, gate and up in another, in the order of ours. */
+static const name_row phi3[] = {
+    {FIRST, "tokens.weight", "embed_tokens.weight", WHOLE, false},
+    {BLOCK, "attn.norm.weight", "input_layernorm.weight", WHOLE, false},
+    {BLOCK, "attn.qkv.weight", "self_attn.qkv_proj.weight", WHOLE, false},
+    {BLOCK, "attn.out.weight", "self_attn.o_proj.weight", WHOLE, true},
+    {BLOCK, "mlp.norm.weight", "post_attention_layernorm.weight", WHOLE, false},
+    {BLOCK, "mlp.in.weight", "mlp.gate_up_proj.weight", WHOLE, false},
+    {BLOCK, "mlp.out.weight", "mlp.down_proj.weight", WHOLE, true},
+    {LAST, "norm.weight", "norm.weight", WHOLE, false},
+    {HEAD, "head.weight", LS_HF_HEAD, WHOLE, false},
+};
+
+static const name_row starcoder2[] = {
+    {FIRST, "tokens.weight", "embed_tokens.weight", WHOLE, false},
+    {BLOCK, "attn.norm.weight", "input_layernorm.weight", WHOLE, false},
+    {BLOCK, "attn.norm.bias", "input_layernorm.bias", WHOLE, false},
+    {BLOCK, "attn.qkv.weight", "self_attn.q_proj.weight", 0, false},
+    {BLOCK, "attn.qkv.weight", "self_attn.k_proj.weight", 1, false},
+    {BLOCK, "attn.qkv.weight", "self_attn.v_proj.weight", 2, false},
+    {BLOCK, "attn.qkv.bias", "self_attn.q_proj.bias", 0, false},
+    {BLOCK, "attn.qkv.bias", "self_attn.k_proj.bias", 1, false},
+    {BLOCK, "attn.qkv.bias", "self_attn.v_proj.bias", 2, false},
+    {BLOCK, "attn.out.weight", "self_attn.o_proj.weight", WHOLE, true},
+    {BLOCK, "attn.out.bias", "self_attn.o_proj.bias", WHOLE, false},
+    {BLOCK, "mlp.norm.weight", "post_attention_layernorm.weight", WHOLE, false},
+    {BLOCK, "mlp.norm.bias", "post_attention_layernorm.bias", WHOLE, false},
+    {BLOCK, "mlp.in.weight", "mlp.c_fc.weight", WHOLE, false},
+    {BLOCK, "mlp.in.bias", "mlp.c_fc.bias", WHOLE, false},
+    {BLOCK, "mlp.out.weight", "mlp.c_proj.weight", WHOLE, true},
+    {BLOCK, "mlp.out.bias", "mlp.c_proj.bias", WHOLE, false},
+    {LAST, "norm.weight", "norm.weight", WHOLE, false},
+    {LAST, "norm.bias", "norm.bias", WHOLE, false},
+    {HEAD, "head.weight", LS_HF_HEAD, WHOLE, false},
+};
+
 enum { BUFFERS_MAX = 2 };
+
+/* Biases that Hugging Face's code for a family always has: an export writes zeros for those that the model lacks. */
+enum { QKV_BIAS = 1, OUT_BIAS = 2, MLP_BIASES = 4, UNLESS_ALL_ARE_ABSENT = 8 };
 
 typedef struct name_table {
     const char *prefix, *blocks;
     const char *buffers[BUFFERS_MAX]; /* ends of the names of tensors in older files that hold no parameter */
+    unsigned biases;                  /* QKV_BIAS | … */
     const name_row *rows;
     size_t count;
 } name_table;
 
 #define ROWS(rows) rows, sizeof(rows) / sizeof *(rows)
-static const name_table hf_gpt2 = {"transformer.", "transformer.h.", {".attn.bias", ".attn.masked_bias"}, ROWS(gpt2)};
-static const name_table hf_llama = {"model.", "model.layers.", {"rotary_emb.inv_freq"}, ROWS(llama)};
-static const name_table hf_mistral = {"model.", "model.layers.", {"rotary_emb.inv_freq"}, ROWS(llama)};
-static const name_table hf_qwen3 = {"model.", "model.layers.", {"rotary_emb.inv_freq"}, ROWS(llama)};
+static const name_table hf_gpt2 = {"transformer.",
+                                   "transformer.h.",
+                                   {".attn.bias", ".attn.masked_bias"},
+                                   QKV_BIAS | OUT_BIAS | MLP_BIASES,
+                                   ROWS(gpt2)};
+static const name_table hf_llama = {"model.", "model.layers.", {"rotary_emb.inv_freq"}, 0, ROWS(llama)};
+static const name_table hf_qwen2 = {"model.", "model.layers.", {"rotary_emb.inv_freq"}, QKV_BIAS, ROWS(llama)};
+static const name_table hf_phi3 = {"model.", "model.layers.", {"rotary_emb.inv_freq"}, 0, ROWS(phi3)};
+static const name_table hf_starcoder2 = {"model.",
+                                         "model.layers.",
+                                         {"rotary_emb.inv_freq"},
+                                         QKV_BIAS | OUT_BIAS | MLP_BIASES | UNLESS_ALL_ARE_ABSENT,
+                                         ROWS(starcoder2)};
+/* Families whose tensors have Llama's names. */
+#define hf_mistral hf_llama
+#define hf_qwen3 hf_llama
+#define hf_smollm3 hf_llama
 static const name_table hf_none = {0}; /* no weights are read or written */
 
 static const name_table *const tables[LS_ARCH_COUNT] = {
@@ -107,8 +160,11 @@ static const ls_param *find_param(const ls_block *block, const char *prefix, con
 /* Describes a bias that this model lacks but Hugging Face's code for the family requires, so that the export writes
  * zeros. Returns false if the tensor is not required. */
 static bool describe_missing_bias(const ls_shape *shape, const char *ours, ls_hf_tensor *out) {
-    if (!ls_shape_family(shape)->usual.attention_bias || !ls_ends_with(ours, ".bias")) return false;
+    unsigned biases = tables[shape->arch]->biases;
     bool qkv = strcmp(ours, "attn.qkv.bias") == 0, wide = strcmp(ours, "mlp.in.bias") == 0;
+    bool of_out = strcmp(ours, "attn.out.bias") == 0, of_mlp = wide || strcmp(ours, "mlp.out.bias") == 0;
+    if (!(biases & (qkv ? QKV_BIAS : of_out ? OUT_BIAS : of_mlp ? MLP_BIASES : 0U))) return false;
+    if (biases & UNLESS_ALL_ARE_ABSENT && !shape->attention_bias && !shape->mlp_bias) return false;
     out->stored.rows = qkv ? ls_shape_qkv_width(shape) : wide ? ls_shape_mlp_width(shape) : shape->C;
     out->stored.columns = 1;
     return true;

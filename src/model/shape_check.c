@@ -64,9 +64,16 @@ static ls_status check_heads(const ls_shape *shape) {
         return ls_fail(LS_ERR_INPUT,
                        "shape '%s': %zu heads cannot be divided evenly among %zu kv-heads; kv-heads must divide heads",
                        shape->name, shape->H, shape->kv_heads);
-    if (ls_shape_family(shape)->rotary && shape->head_size % 2 != 0)
+    if (!ls_shape_family(shape)->rotary) return LS_OK;
+    if (shape->rope_share == 0 && shape->head_size % 2 != 0)
         return ls_fail(LS_ERR_INPUT, "shape '%s': head-size is %zu; rotary embeddings (RoPE) need an even head-size",
                        shape->name, shape->head_size);
+    if (ls_shape_rotated(shape) % 2 != 0 || ls_shape_rotated(shape) == 0)
+        return ls_fail(
+            LS_ERR_INPUT,
+            "shape '%s': rope-share %g of a head-size of %zu is %zu columns; rotary embeddings (RoPE) need an "
+            "even number of them",
+            shape->name, shape->rope_share, shape->head_size, ls_shape_rotated(shape));
     return LS_OK;
 }
 

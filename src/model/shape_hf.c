@@ -9,7 +9,7 @@
 #include "model/shape_file.h"
 #include "model/shape_json.h"
 
-enum { SHOWN = 80, DEFAULT_HIDDEN = 4 };
+enum { SHOWN = 80, LIST_BYTES = 160, DEFAULT_HIDDEN = 4 };
 
 typedef enum key_kind {
     FIELD,    /* a field of the shape; absent: derived from others, or `absent`, or the family's usual value */
@@ -61,16 +61,19 @@ typedef struct hf_family {
 
 /* ---- rotary frequencies ------------------------------------------------------------------------------------------ */
 
-/* Fails if only a part of each head is rotated. */
-static ls_status need_whole_rotation(const json_t *json) {
-    double partial = 1;
-    LS_TRY(ls_shape_json_number(json, "partial_rotary_factor", &partial));
-    if (partial == 1) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "\"partial_rotary_factor\" is %g; only 1 is supported", partial);
+/* Reads the share of a head's columns that is rotated. Only some families (is_partial) can have less than all. */
+static ls_status read_share(const json_t *json, bool is_partial, ls_shape *out) {
+    double share = out->rope_share == 0 ? 1 : out->rope_share;
+    LS_TRY(ls_shape_json_number(json, "partial_rotary_factor", &share));
+    if (!(share == 1 || (is_partial && share > 0 && share < 1)))
+        return ls_fail(LS_ERR_INPUT, "\"partial_rotary_factor\" is %g; %s", share,
+                       is_partial ? "it must be above 0 and at most 1" : "only 1 is supported");
+    out->rope_share = share == 1 ? 0 : share;
+    return LS_OK;
 }
 
 /* Reads the object that says how rotary frequencies are scaled; "type" is the older name of "rope_type". */
-static ls_status read_scaling(const json_t *scaling, ls_shape *out) {
+static ls_status read_scaling(const json_t *scaling, bool is_partial, ls_shape *out) {
     static const char *const keys[LS_SCALING_COUNT] = {
         [LS_SCALING_FACTOR] = "factor",
         [LS_SCALING_LOW] = "low_freq_factor",
@@ -82,7 +85,7 @@ static ls_status read_scaling(const json_t *scaling, ls_shape *out) {
     LS_TRY(ls_shape_json_text(scaling, "type", &type));
     LS_TRY(ls_shape_json_text(scaling, "rope_type", &type));
     LS_TRY(ls_shape_json_number(scaling, "rope_theta", &out->rope.base));
-    LS_TRY(need_whole_rotation(scaling));
+    LS_TRY(read_share(scaling, is_partial, out));
     if (strcmp(type, "default") == 0) return LS_OK;
     if (strcmp(type, "llama3") != 0)
         return ls_fail(LS_ERR_INPUT, "the RoPE type \"%.*s\" is not supported; \"llama3\" and \"default\" are", SHOWN,
@@ -96,17 +99,21 @@ static ls_status read_scaling(const json_t *scaling, ls_shape *out) {
 }
 
 /* Reads the rotary base and its scaling. Newer files have both in "rope_parameters". */
-static ls_status read_rope(const json_t *json, ls_shape *out) {
+static ls_status read_rotation(const json_t *json, bool is_partial, ls_shape *out) {
     static const char *const keys[] = {"rope_scaling", "rope_parameters"};
-    LS_TRY(need_whole_rotation(json));
+    LS_TRY(read_share(json, is_partial, out));
     LS_TRY(ls_shape_json_number(json, "rope_theta", &out->rope.base));
     for (int i = 0; i < 2; i++) {
         if (!ls_shape_json_has(json, keys[i])) continue;
-        ls_status status = read_scaling(json_object_get(json, keys[i]), out);
+        ls_status status = read_scaling(json_object_get(json, keys[i]), is_partial, out);
         if (status != LS_OK) return ls_fail_at(status, "\"%s\": ", keys[i]);
     }
     return LS_OK;
 }
+
+static ls_status read_rope(const json_t *json, ls_shape *out) { return read_rotation(json, false, out); }
+
+static ls_status read_partial_rope(const json_t *json, ls_shape *out) { return read_rotation(json, true, out); }
 
 /* Writes the rotary base and its scaling; returns non-zero if memory is short. */
 static int write_rope(json_t *json, const ls_shape *shape) {
@@ -118,6 +125,62 @@ static int write_rope(json_t *json, const ls_shape *shape) {
                           : json_null();
     return json_object_set_new(json, "rope_theta", json_real(rope->base)) |
            json_object_set_new(json, "rope_scaling", scaling);
+}
+
+static int write_partial_rope(json_t *json, const ls_shape *shape) {
+    return write_rope(json, shape) | json_object_set_new(json, "partial_rotary_factor",
+                                                         json_real(shape->rope_share == 0 ? 1 : shape->rope_share));
+}
+
+/* Shortens a list with a value for each layer to its period. Returns false if the period is too long for a list. */
+static bool shorten_list(const double *value, size_t count, ls_layer_list *out) {
+    for (size_t period = 1; period <= LS_SHAPE_LIST_MAX; period++) {
+        size_t i = period;
+        while (i < count && value[i] == value[i - period]) i++;
+        if (i < count) continue;
+        *out = (ls_layer_list){.count = period < count ? period : count};
+        for (size_t at = 0; at < out->count; at++) out->value[at] = value[at];
+        return true;
+    }
+    return false;
+}
+
+/* Reads which layers are rotated, from a list with 1 for these and 0 for the others, or from the interval of the
+ * others. Row "rope_theta" comes first. */
+static ls_status read_unrotated(const json_t *json, ls_shape *out) {
+    const json_t *list = json_object_get(json, "no_rope_layers");
+    double *value = NULL, interval = 4;
+    bool is_varied = false;
+    ls_status status = LS_OK;
+    LS_TRY(ls_shape_json_number(json, "no_rope_layer_interval", &interval));
+    if (!json_is_array(list)) list = NULL;
+    if (!(interval >= 1) || out->L == 0 || out->L > (size_t)ls_fields[LS_FIELD_LAYERS].most ||
+        (list && json_array_size(list) < out->L))
+        return ls_fail(LS_ERR_INPUT,
+                       "\"no_rope_layers\" must have an entry for each of the %zu layers, and "
+                       "\"no_rope_layer_interval\" must be at least 1",
+                       out->L);
+    value = malloc(out->L * sizeof *value);
+    if (!value) return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of %zu layers", out->L);
+    for (size_t i = 0; i < out->L; i++) {
+        bool rotates = list ? json_number_value(json_array_get(list, i)) != 0 : (i + 1) % (size_t)interval != 0;
+        value[i] = rotates ? out->rope.base : 0;
+        is_varied = is_varied || !rotates;
+    }
+    if (is_varied && !shorten_list(value, out->L, &out->rope_bases))
+        status = ls_fail(LS_ERR_INPUT,
+                         "\"no_rope_layers\" repeats after more than %d layers; shorter patterns are supported",
+                         LS_SHAPE_LIST_MAX);
+    free(value);
+    return status;
+}
+
+static int write_unrotated(json_t *json, const ls_shape *shape) {
+    json_t *list = json_array();
+    int bad = list == NULL;
+    for (size_t i = 0; i < shape->L && !bad; i++)
+        bad |= json_array_append_new(list, json_integer(ls_layer(shape, i).rotates));
+    return bad | json_object_set_new(json, "no_rope_layers", list);
 }
 
 /* ---- the gate of the MLP ----------------------------------------------------------------------------------------- */
@@ -145,6 +208,19 @@ static int write_gate(json_t *json, const ls_shape *shape) {
     return json_object_set_new(json, "hidden_act", json_string(gates[shape->gelu_gate]));
 }
 
+/* ---- biases ------------------------------------------------------------------------------------------------------ */
+
+/* Reads one key for all biases. */
+static ls_status read_biases(const json_t *json, ls_shape *out) {
+    LS_TRY(ls_shape_json_bool(json, "use_bias", &out->attention_bias));
+    out->mlp_bias = out->attention_bias;
+    return LS_OK;
+}
+
+static int write_biases(json_t *json, const ls_shape *shape) {
+    return json_object_set_new(json, "use_bias", json_boolean(shape->attention_bias || shape->mlp_bias));
+}
+
 /* ---- the families ------------------------------------------------------------------------------------------------ */
 
 static const key_row gpt2_rows[] = {
@@ -169,17 +245,19 @@ static const key_row gpt2_rows[] = {
     MUST_BE("add_cross_attention", false),
 };
 
-/* Those of every family that Llama's code has been copied for. */
-#define LLAMA_ROWS                                                                                                     \
+/* Those of every family that Llama's code has been copied for. EPSILON is that of a file without it, ROPE the pair of
+ * functions for the rotation. */
+#define LLAMA_ROWS(EPSILON, ROPE)                                                                                      \
     NEEDED("vocab_size", VOCAB), NEEDED("max_position_embeddings", POSITIONS), NEEDED("hidden_size", WIDTH),           \
         NEEDED("intermediate_size", HIDDEN), NEEDED("num_hidden_layers", LAYERS),                                      \
         NEEDED("num_attention_heads", HEADS), OPTIONAL("num_key_value_heads", LS_FIELD_KV_HEADS),                      \
         OPTIONAL("head_dim", LS_FIELD_HEAD_SIZE), {"hidden_act", PAIR, .read = read_gate, .write = write_gate},        \
-        OPTIONAL("rms_norm_eps", LS_FIELD_EPS, .absent = 1e-6), OPTIONAL("initializer_range", LS_FIELD_INIT_STD),      \
-        {"rope_theta", PAIR, .read = read_rope, .write = write_rope}, OPTIONAL("tie_word_embeddings", LS_FIELD_TIED)
+        OPTIONAL("rms_norm_eps", LS_FIELD_EPS, .absent = (EPSILON)), OPTIONAL("initializer_range", LS_FIELD_INIT_STD), \
+        {"rope_theta", PAIR, .read = read_##ROPE, .write = write_##ROPE},                                              \
+        OPTIONAL("tie_word_embeddings", LS_FIELD_TIED)
 
 static const key_row llama_rows[] = {
-    LLAMA_ROWS,
+    LLAMA_ROWS(1e-6, rope),
     OPTIONAL("attention_bias", LS_FIELD_ATTENTION_BIAS),
     OPTIONAL("mlp_bias", LS_FIELD_MLP_BIAS),
     ZERO("attention_dropout"),
@@ -188,18 +266,66 @@ static const key_row llama_rows[] = {
 };
 
 static const key_row mistral_rows[] = {
-    LLAMA_ROWS,
+    LLAMA_ROWS(1e-6, rope),
     MUST_BE_NULL("sliding_window", "sliding-window attention is not supported", .when_absent = "4096",
                  .is_written = true),
     ZERO("attention_dropout"),
     YES("use_cache"),
 };
 
+static const key_row qwen2_rows[] = {
+    LLAMA_ROWS(1e-6, rope),
+    MUST_BE("use_sliding_window", false, .is_written = true),
+    ZERO("attention_dropout"),
+    YES("use_cache"),
+};
+
 static const key_row qwen3_rows[] = {
-    LLAMA_ROWS,
+    LLAMA_ROWS(1e-6, rope),
     OPTIONAL("attention_bias", LS_FIELD_ATTENTION_BIAS),
     MUST_BE("use_sliding_window", false, .is_written = true),
     ZERO("attention_dropout"),
+    YES("use_cache"),
+};
+
+static const key_row phi3_rows[] = {
+    LLAMA_ROWS(1e-5, partial_rope),
+    MUST_BE_NULL("sliding_window", "sliding-window attention is not supported"),
+    ZERO("resid_pdrop"),
+    ZERO("embd_pdrop"),
+    ZERO("attention_dropout"),
+    YES("use_cache"),
+};
+
+static const key_row smollm3_rows[] = {
+    LLAMA_ROWS(1e-6, rope),
+    {"no_rope_layers", PAIR, .read = read_unrotated, .write = write_unrotated},
+    OPTIONAL("attention_bias", LS_FIELD_ATTENTION_BIAS),
+    OPTIONAL("mlp_bias", LS_FIELD_MLP_BIAS),
+    MUST_BE("use_sliding_window", false, .is_written = true),
+    ZERO("attention_dropout"),
+    YES("use_cache"),
+};
+
+static const key_row starcoder2_rows[] = {
+    NEEDED("vocab_size", VOCAB),
+    NEEDED("max_position_embeddings", POSITIONS),
+    NEEDED("hidden_size", WIDTH),
+    NEEDED("intermediate_size", HIDDEN),
+    NEEDED("num_hidden_layers", LAYERS),
+    NEEDED("num_attention_heads", HEADS),
+    NEEDED("num_key_value_heads", KV_HEADS),
+    OPTIONAL("head_dim", LS_FIELD_HEAD_SIZE),
+    ONE_OF("hidden_act", "gelu_pytorch_tanh", "gelu_new"),
+    OPTIONAL("norm_epsilon", LS_FIELD_EPS),
+    OPTIONAL("initializer_range", LS_FIELD_INIT_STD),
+    {"rope_theta", PAIR, .read = read_rope, .write = write_rope},
+    {"use_bias", PAIR, .read = read_biases, .write = write_biases},
+    OPTIONAL("tie_word_embeddings", LS_FIELD_TIED),
+    MUST_BE_NULL("sliding_window", "sliding-window attention is not supported"),
+    ZERO("attention_dropout"),
+    ZERO("residual_dropout"),
+    ZERO("embedding_dropout"),
     YES("use_cache"),
 };
 
@@ -207,6 +333,10 @@ static const key_row qwen3_rows[] = {
 static const hf_family hf_gpt2 = {"gpt2", "GPT2LMHeadModel", ROWS(gpt2_rows)};
 static const hf_family hf_llama = {"llama", "LlamaForCausalLM", ROWS(llama_rows)};
 static const hf_family hf_mistral = {"mistral", "MistralForCausalLM", ROWS(mistral_rows)};
+static const hf_family hf_qwen2 = {"qwen2", "Qwen2ForCausalLM", ROWS(qwen2_rows)};
+static const hf_family hf_phi3 = {"phi3", "Phi3ForCausalLM", ROWS(phi3_rows)};
+static const hf_family hf_smollm3 = {"smollm3", "SmolLM3ForCausalLM", ROWS(smollm3_rows)};
+static const hf_family hf_starcoder2 = {"starcoder2", "Starcoder2ForCausalLM", ROWS(starcoder2_rows)};
 static const hf_family hf_qwen3 = {"qwen3", "Qwen3ForCausalLM", ROWS(qwen3_rows)};
 static const hf_family hf_none = {0}; /* transformers has no such model */
 
@@ -297,7 +427,7 @@ static ls_status derive(const json_t *json, const hf_family *family, ls_shape *o
 
 /* Fails with a list of the model types that are supported. */
 static ls_status refuse_type(const char *type) {
-    char list[SHOWN] = "";
+    char list[LIST_BYTES] = "";
     const char *previous = NULL;
     for (int i = 0; i <= LS_ARCH_COUNT; i++) {
         const char *next = i < LS_ARCH_COUNT ? families[i]->type : NULL;
@@ -368,12 +498,27 @@ static ls_status compare_field(const ls_shape *shape, const char *key, const jso
     return status;
 }
 
+/* Copies to `back` each list of `shape` that has the same value in every layer, though its period is written otherwise.
+ */
+static void copy_equal_lists(const ls_shape *shape, ls_shape *back) {
+    for (ls_field_id id = 0; id < LS_FIELD_COUNT; id++) {
+        if (ls_fields[id].kind != LS_KIND_LIST) continue;
+        const ls_layer_list *ours = ls_field_of(&ls_fields[id], shape);
+        ls_layer_list *theirs = ls_field_in(&ls_fields[id], back);
+        bool is_equal = ours->count > 0 && theirs->count > 0;
+        for (size_t i = 0; i < shape->L && is_equal; i++)
+            is_equal = ours->value[i % ours->count] == theirs->value[i % theirs->count];
+        if (is_equal) *theirs = *ours;
+    }
+}
+
 /* Writes the shape and reads it back: a field that has no key and does not follow from others is lost. */
 ls_status ls_shape_check_hf(const ls_shape *shape) {
     ls_shape back = *shape;
     json_t *hf = ls_shape_to_hf(shape), *ours = ls_shape_to_json(shape), *theirs = NULL, *value;
     const char *key;
     ls_status status = hf && ours ? ls_shape_from_hf(hf, &back) : ls_fail(LS_ERR_RESOURCE, "out of memory");
+    copy_equal_lists(shape, &back);
     if (status == LS_OK) theirs = ls_shape_to_json(&back);
     json_object_foreach(ours, key, value) {
         if (status == LS_OK) status = compare_field(shape, key, value, json_object_get(theirs, key));

@@ -63,9 +63,9 @@ static double scaled_frequency(const ls_rope_shape *rope, double frequency) {
 
 void ls_init_rope(const ls_shape *shape, size_t layer, size_t T, float *cos, float *sin) {
     ls_rope_shape rope = ls_layer(shape, layer).rope;
-    size_t half = shape->head_size / 2;
+    size_t columns = ls_shape_rotated(shape), half = columns / 2;
     for (size_t i = 0; i < half; i++) {
-        double frequency = 1 / ls_pow_f64(rope.base, 2 * (double)i / (double)shape->head_size);
+        double frequency = 1 / ls_pow_f64(rope.base, 2 * (double)i / (double)columns);
         if (rope.scaled) frequency = scaled_frequency(&rope, frequency);
         for (size_t t = 0; t < T; t++) {
             double angle = (double)t * frequency;

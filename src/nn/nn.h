@@ -111,7 +111,7 @@ typedef struct ls_nn_tp {
 
 /* Cosines and sines of RoPE, in the device's memory; the partition owns them. */
 typedef struct ls_nn_rope {
-    const float *cos, *sin; /* [ls_shape_rope_tables()][elems]: positions × half of the head size */
+    const float *cos, *sin; /* [ls_shape_rope_tables()][elems]: positions × half of ls_shape_rotated() */
     size_t elems;
 } ls_nn_rope;
 

@@ -169,6 +169,12 @@ static inline ls_layer_values ls_layer(const ls_shape *shape, size_t layer) {
     return out;
 }
 
+/* Returns the columns of a head that are rotated: all, or the first ones. */
+static inline size_t ls_shape_rotated(const ls_shape *shape) {
+    if (shape->rope_share == 0) return shape->head_size;
+    return (size_t)((double)shape->head_size * shape->rope_share);
+}
+
 /* Returns how many tables of rotations a model needs (0: it does not rotate); layer i uses table i % tables. */
 static inline size_t ls_shape_rope_tables(const ls_shape *shape) {
     if (!ls_shape_family(shape)->rotary) return 0;

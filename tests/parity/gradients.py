@@ -44,6 +44,12 @@ CASES = [
     ("llama with a GELU gate", plain.llama(257, 48, 2, 4, 2, 67, 40, gelu_gate=True), 5, 29, [1, 4], 2),
     ("qwen3", plain.llama(257, 48, 2, 8, 4, 67, 40, arch="qwen3", qk_norm=True, head_size=10), 5, 29, [1, 4], 2),
     ("qwen3, one slice", plain.llama(257, 48, 2, 6, 3, 67, 40, arch="qwen3", qk_norm=True, tied=True), 4, 37, [2], 1),
+    ("qwen2", plain.llama(257, 48, 3, 6, 2, 67, 40, arch="qwen2", attention_bias=True, qkv_bias_only=True), 4, 37, [1, 4], 2),
+    ("phi3, part of a head rotated", plain.llama(257, 48, 3, 6, 2, 67, 40, arch="phi3", head_size=16, rope_share=0.75), 4, 37, [1, 4], 2),
+    ("phi3", plain.llama(257, 48, 3, 6, 2, 67, 40, arch="phi3"), 4, 37, [1, 4], 2),
+    ("smollm3, a layer without rotation", plain.llama(257, 48, 3, 6, 2, 67, 40, arch="smollm3", tied=True, rope_base=2e6, rope_bases="2e6,0,2e6"), 4, 37, [1, 4], 2),
+    ("starcoder2", plain.llama(257, 48, 3, 6, 2, 67, 40, arch="starcoder2", tied=True, attention_bias=True, mlp_bias=True), 4, 37, [1, 4], 2),
+    ("starcoder2 without biases", plain.llama(257, 48, 3, 6, 2, 67, 40, arch="starcoder2", tied=False), 4, 37, [1, 4], 2),
     ("gpt2, many tokens", plain.gpt2(257, 32, 1, 8, 601), 4, 601, [4], 8),
     ("llama, many tokens", plain.llama(257, 32, 1, 8, 4, 88, 601), 4, 601, [4], 4),
 ]

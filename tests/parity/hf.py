@@ -5,7 +5,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 
 import torch
-from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig, Qwen3Config
+from transformers import (AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig, Phi3Config, Qwen2Config, Qwen3Config, SmolLM3Config,
+                          Starcoder2Config)
 from transformers.utils import logging
 
 import plain
@@ -20,12 +21,28 @@ LLAMA_NAMES = [("attn.norm", ["input_layernorm"], False),
                ("attn.q_norm", ["self_attn.q_norm"], False), ("attn.k_norm", ["self_attn.k_norm"], False),
                ("attn.out", ["self_attn.o_proj"], True), ("mlp.norm", ["post_attention_layernorm"], False),
                ("mlp.in", ["mlp.gate_proj", "mlp.up_proj"], False), ("mlp.out", ["mlp.down_proj"], True)]
+PHI3_NAMES = [("attn.norm", ["input_layernorm"], False), ("attn.qkv", ["self_attn.qkv_proj"], False), ("attn.out", ["self_attn.o_proj"], True),
+              ("mlp.norm", ["post_attention_layernorm"], False), ("mlp.in", ["mlp.gate_up_proj"], False), ("mlp.out", ["mlp.down_proj"], True)]
+STARCODER2_NAMES = LLAMA_NAMES[:-2] + [("mlp.in", ["mlp.c_fc"], False), ("mlp.out", ["mlp.c_proj"], True)]
+NAMES = {"gpt2": GPT2_NAMES, "phi3": PHI3_NAMES, "starcoder2": STARCODER2_NAMES}  # all others: LLAMA_NAMES
+
+
+def unrotated(shape):
+    """What SmolLM3's file says of layers without rotation."""
+    bases = shape.get("rope-bases", "1").split(",")
+    return [int(float(bases[i % len(bases)]) > 0) for i in range(shape["layers"])]
 
 
 # The configuration of each family with rotary positions, and the keys that only it has.
 ROTARY_KINDS = {
     "llama": (LlamaConfig, lambda shape: {"attention_bias": shape["attention-bias"], "mlp_bias": shape["mlp-bias"]}),
     "qwen3": (Qwen3Config, lambda shape: {"attention_bias": shape["attention-bias"]}),
+    "qwen2": (Qwen2Config, lambda shape: {}),
+    "phi3": (Phi3Config, lambda shape: {"pad_token_id": None}),
+    "smollm3": (SmolLM3Config, lambda shape: {"attention_bias": shape["attention-bias"], "mlp_bias": shape["mlp-bias"],
+                                              "no_rope_layers": unrotated(shape), "pad_token_id": None}),
+    "starcoder2": (Starcoder2Config, lambda shape: {"use_bias": shape["attention-bias"], "norm_epsilon": shape["eps"],
+                                                    "hidden_act": "gelu_pytorch_tanh"}),
     "mistral": (MistralConfig, lambda shape: {"sliding_window": None}),
 }
 
@@ -33,6 +50,8 @@ ROTARY_KINDS = {
 def rope(shape):
     out = {"rope_type": "default", "rope_theta": shape["rope-base"]}
     scaling = shape.get("rope-scaling")
+    if "rope-share" in shape:
+        out["partial_rotary_factor"] = shape["rope-share"]
     if scaling:
         out.update(rope_type="llama3", factor=float(scaling["factor"]), low_freq_factor=float(scaling["low"]),
                    high_freq_factor=float(scaling["high"]), original_max_position_embeddings=scaling["original"])
@@ -64,11 +83,12 @@ def names(shape):
     """(our name, their names, turned) of all parameters in model order."""
     is_llama = shape["arch"] != "gpt2"
     top, blocks = ("model.", "layers.") if is_llama else ("transformer.", "h.")
+    of_layer = NAMES.get(shape["arch"], LLAMA_NAMES)
     table = {"tokens": [top + ("embed_tokens" if is_llama else "wte")], "positions": [top + "wpe"],
              "norm": [top + ("norm" if is_llama else "ln_f")], "head": ["lm_head"]}
     turned = {}
     for i in range(shape["layers"]):
-        for ours, theirs, turn in LLAMA_NAMES if is_llama else GPT2_NAMES:
+        for ours, theirs, turn in of_layer:
             table[f"blocks.{i}.{ours}"] = [f"{top}{blocks}{i}.{name}" for name in theirs]
             turned[f"blocks.{i}.{ours}.weight"] = turn
     for name in plain.parameters(shape):

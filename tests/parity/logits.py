@@ -36,6 +36,12 @@ CASES = [
     ("llama with a GELU gate", plain.llama(300, 48, 2, 4, 2, 67, 40, gelu_gate=True)),
     ("qwen3", plain.llama(256, 96, 3, 6, 2, 112, 64, arch="qwen3", qk_norm=True, head_size=18, rope_base=1e6)),
     ("mistral grouped heads", plain.llama(256, 96, 3, 6, 2, 112, 64, arch="mistral", head_size=18, rope_base=1e6)),
+    ("qwen2", plain.llama(256, 96, 3, 6, 2, 112, 64, arch="qwen2", attention_bias=True, qkv_bias_only=True)),
+    ("phi3, part of a head rotated", plain.llama(256, 96, 3, 6, 2, 112, 64, arch="phi3", head_size=16, rope_share=0.75)),
+    ("phi3", plain.llama(256, 96, 3, 6, 2, 112, 64, arch="phi3")),
+    ("smollm3, a layer without rotation", plain.llama(256, 96, 3, 6, 2, 112, 64, arch="smollm3", tied=True, rope_base=2e6, rope_bases="2e6,0,2e6")),
+    ("starcoder2", plain.llama(256, 96, 3, 6, 2, 112, 64, arch="starcoder2", tied=True, attention_bias=True, mlp_bias=True)),
+    ("starcoder2 without biases", plain.llama(256, 96, 3, 6, 2, 112, 64, arch="starcoder2", tied=False)),
 ]
 
 

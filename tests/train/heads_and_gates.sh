@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# heads_and_gates.sh: models with norms of q and k (QK-norm), and with a GELU gate (GEGLU), train to the same bits under every layout and in every
+# heads_and_gates.sh: models with norms of q and k (QK-norm), with a GELU gate (GEGLU), with biases of q, k and v alone, and with heads of which a
+# part is rotated, in some layers, train to the same bits under every layout and in every
 # precision, on CPU and GPU; audits find nothing, and generated text does not depend on threads.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
@@ -12,6 +13,8 @@ echo "{\"arch\": \"llama\", $sizes}" >plain.json
 echo "{\"arch\": \"llama\", $sizes, \"qk-norm\": true}" >normed.json
 echo "{\"arch\": \"qwen3\", $sizes}" >qwen3.json
 echo "{\"arch\": \"llama\", $sizes, \"gelu-gate\": true}" >geglu.json
+echo "{\"arch\": \"qwen2\", $sizes}" >qwen2.json
+echo "{\"arch\": \"starcoder2\", $sizes, \"rope-share\": 0.67, \"rope-bases\": \"10000,0,500\"}" >partial.json
 experiment=(--data text.txt --seq 12 --global-batch 6 --groups 2 --slices 2 --steps 3 --lr 0.01 --eval-every 0 --matrix-unit chain --threads 1)
 
 # train_one MODEL OPTIONS…: trains; the weights' hash is in $found.
@@ -25,7 +28,7 @@ train_one() {
 }
 
 declare -A one
-for model in plain normed qwen3 geglu; do
+for model in plain normed qwen3 geglu qwen2 partial; do
     for type in fp32 bf16 fp16; do
         case_begin "$model, $type, one worker"
         train_one $model --precision $type
@@ -36,7 +39,7 @@ case_begin "Qwen3 is a Llama with QK-norm"
 [ "${one[qwen3-fp32]}" = "${one[normed-fp32]}" ] || fail "the weights are ${one[qwen3-fp32]}, not ${one[normed-fp32]}"
 case_begin "each model and precision gives other weights"
 unset 'one[normed-fp32]' 'one[normed-bf16]' 'one[normed-fp16]'
-[ "$(printf '%s\n' "${one[@]}" | sort -u | wc -l)" -eq 9 ] || fail "some are equal: ${one[*]}"
+[ "$(printf '%s\n' "${one[@]}" | sort -u | wc -l)" -eq 15 ] || fail "some are equal: ${one[*]}"
 
 # in_layout MODEL TYPE OPTIONS…
 in_layout() {
@@ -44,7 +47,7 @@ in_layout() {
     train_one "$1" --precision "${@:2}"
     [ "$found" = "${one[$1-$2]}" ] || fail "the weights are $found, not ${one[$1-$2]}"
 }
-for model in qwen3 geglu; do
+for model in qwen3 geglu qwen2 partial; do
     for type in fp32 bf16 fp16; do
         in_layout $model $type --tp 2 --sequence-parallel --recompute full
         more in_layout $model $type --tp 2
@@ -68,7 +71,7 @@ cmp -s text-1 text-2 || fail "the texts differ: $(cat text-1 text-2)"
 # A GPU that the CPU plays: threads of a block are fibers there, so small runs alone.
 if [ -e "$played/libcuda.so.1" ] && ! ldd "$LOCKSTEP" | grep -q libasan; then
     tiny=(--data text.txt --seq 4 --global-batch 2 --groups 2 --slices 2 --steps 1 --lr 0.01 --eval-every 0 --threads 1)
-    for model in qwen3 geglu; do
+    for model in qwen3 geglu qwen2 partial; do
         for unit in 'fp32 chain' 'bf16 chain' 'fp16 chain' 'bf16 hgmma'; do
             case_begin "$model on a GPU, $unit"
             for device in cpu cuda; do

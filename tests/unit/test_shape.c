@@ -141,7 +141,7 @@ static void test_every_contradiction_is_named(void **state) {
     WITH(rope.low_factor = 0, "low 0 and high 4");
     WITH(rope.original_T = 0, "original of rope-scaling is 0");
     WITH(arch = LS_ARCH_GPT2, "rope-scaling applies to rotary positions only");
-    WITH(arch = LS_ARCH_COUNT, "unknown architecture number 7");
+    WITH(arch = LS_ARCH_COUNT, "unknown architecture number 11");
     bad = good;
     bad.V = INT32_MAX;
     bad.C = bad.hidden = (size_t)1 << 24;
@@ -286,7 +286,9 @@ static void test_bad_shape_files_are_refused(void **state) {
     refuse_text("a.json", "", "a.json:");
     refuse_text("a.json", "{", "a.json:1");
     refuse_text("a.json", "[1]", "must be an object");
-    refuse_text("a.json", "{}", "arch is missing; choose gpt2, llama, mistral, qwen3, lenet, resnet18 or mlp");
+    refuse_text("a.json", "{}",
+                "arch is missing; choose gpt2, llama, mistral, qwen2, qwen3, phi3, smollm3, starcoder2, lenet, "
+                "resnet18 or mlp");
     refuse_text("a.json", "{\"arch\":\"gpt2\"}", "vocab is missing; set it, or name a preset");
     refuse_text("a.json", "{\"arch\":\"gpt2\",\"classes\":3," SIZES "}",
                 "classes applies to image models only; this model has arch gpt2");
@@ -300,9 +302,12 @@ static void test_bad_shape_files_are_refused(void **state) {
     refuse_text("a.json", "{\"arch\":\"lenet\",\"image-height\":11}", "images of 11 × 28 are too small for LeNet");
     refuse_text("a.json", "{\"arch\":\"lenet\",\"classes\":0}", "classes is 0");
     refuse_text("a.json", "{\"arch\":\"resnet18\",\"channels\":5000}", "channels is 5000");
-    refuse_text("a.json", "{" SIZES "}", "arch is missing; choose gpt2, llama, mistral, qwen3, lenet, resnet18 or mlp");
+    refuse_text("a.json", "{" SIZES "}",
+                "arch is missing; choose gpt2, llama, mistral, qwen2, qwen3, phi3, smollm3, starcoder2, lenet, "
+                "resnet18 or mlp");
     refuse_text("a.json", "{\"arch\":\"bert\"," SIZES "}",
-                "arch is 'bert'; it must be gpt2, llama, mistral, qwen3, lenet, resnet18 or mlp");
+                "arch is 'bert'; it must be gpt2, llama, mistral, qwen2, qwen3, phi3, smollm3, starcoder2, lenet, "
+                "resnet18 or mlp");
     refuse_text("a.json", "{\"arch\":3," SIZES "}", "field \"arch\" is a whole number; it must be a string");
     refuse_text("a.json", "{\"arch\":\"llama\"," SIZES "}", "hidden is missing; a llama shape with width needs it");
     refuse_text("a.json", "{\"preset\":\"tinny\"}", "did you mean tiny?");

@@ -89,10 +89,78 @@ static void test_hugging_face_qwen3(void **state) {
     json_decref(json);
 }
 
+#define ROTARY_SIZES                                                                                                   \
+    "\"vocab_size\":300,\"hidden_size\":64,\"num_hidden_layers\":6,\"intermediate_size\":172,"                         \
+    "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"max_position_embeddings\":128"
+
+/* Reads a config.json, and checks that it is the same after writing. */
+static ls_shape read_and_return(const char *text) {
+    ls_shape a = read_text("m/config.json", text), back = a;
+    json_t *json = ls_shape_to_hf(&a);
+    assert_int_equal(ls_shape_from_json(json, "m/config.json", &back), LS_OK);
+    json_decref(json);
+    assert_same(&a, &back);
+    assert_int_equal(ls_shape_check_hf(&a), LS_OK);
+    return a;
+}
+
+static void test_hugging_face_qwen2(void **state) {
+    (void)state;
+    ls_shape a = read_and_return("{\"model_type\":\"qwen2\"," ROTARY_SIZES ",\"use_sliding_window\":false,"
+                                 "\"sliding_window\":4096,\"max_window_layers\":28}");
+    assert_true(a.arch == LS_ARCH_QWEN2 && a.attention_bias && a.qkv_bias_only && !a.mlp_bias && a.eps == 1e-6);
+    a.qkv_bias_only = false;
+    assert_int_equal(ls_shape_check_hf(&a), LS_ERR_INPUT);
+    refuse_text("m/config.json", "{\"model_type\":\"qwen2\"," ROTARY_SIZES ",\"use_sliding_window\":true}",
+                "\"use_sliding_window\" is true");
+}
+
+static void test_hugging_face_phi3(void **state) {
+    (void)state;
+    ls_shape a = read_and_return("{\"model_type\":\"phi3\"," ROTARY_SIZES ",\"partial_rotary_factor\":0.75}");
+    assert_true(a.arch == LS_ARCH_PHI3 && a.eps == 1e-5 && a.rope_share == 0.75 && ls_shape_rotated(&a) == 12);
+    a = read_and_return("{\"model_type\":\"phi3\"," ROTARY_SIZES
+                        ",\"rope_parameters\":{\"partial_rotary_factor\":1.0}}");
+    assert_true(a.rope_share == 0 && ls_shape_rotated(&a) == 16);
+    refuse_text("m/config.json", "{\"model_type\":\"phi3\"," ROTARY_SIZES ",\"partial_rotary_factor\":0.2}",
+                "rope-share 0.2 of a head-size of 16 is 3 columns");
+    refuse_text("m/config.json", "{\"model_type\":\"phi3\"," ROTARY_SIZES ",\"partial_rotary_factor\":1.5}",
+                "it must be above 0 and at most 1");
+    refuse_text("m/config.json", "{\"model_type\":\"phi3\"," ROTARY_SIZES ",\"sliding_window\":2047}",
+                "sliding-window");
+}
+
+static void test_hugging_face_smollm3(void **state) {
+    (void)state;
+    ls_shape a = read_and_return("{\"model_type\":\"smollm3\"," ROTARY_SIZES ",\"rope_theta\":5e6}");
+    assert_true(a.arch == LS_ARCH_SMOLLM3 && a.tied && a.rope_bases.count == 4);
+    for (size_t i = 0; i < 6; i++) assert_true(ls_layer(&a, i).rotates == (i != 3));
+    assert_true(ls_layer(&a, 4).rope.base == 5e6);
+    a = read_and_return("{\"model_type\":\"smollm3\"," ROTARY_SIZES ",\"no_rope_layers\":[1,1,1,1,1,1]}");
+    assert_true(a.rope_bases.count == 0 && ls_layer(&a, 3).rotates);
+    refuse_text("m/config.json", "{\"model_type\":\"smollm3\"," ROTARY_SIZES ",\"no_rope_layers\":[1,0]}",
+                "must have an entry for each of the 6 layers");
+    a.rope_bases = (ls_layer_list){3, {2e6, 10000, 0}}; /* two bases: no key for that */
+    a.rope.base = 2e6;
+    assert_int_equal(ls_shape_check_hf(&a), LS_ERR_INPUT);
+}
+
+static void test_hugging_face_starcoder2(void **state) {
+    (void)state;
+    ls_shape a = read_and_return("{\"model_type\":\"starcoder2\"," ROTARY_SIZES ",\"norm_epsilon\":1e-6}");
+    assert_true(a.arch == LS_ARCH_STARCODER2 && a.attention_bias && a.mlp_bias && a.tied && a.eps == 1e-6);
+    a = read_and_return("{\"model_type\":\"starcoder2\"," ROTARY_SIZES ",\"use_bias\":false}");
+    assert_true(!a.attention_bias && !a.mlp_bias);
+    refuse_text("m/config.json", "{\"model_type\":\"starcoder2\"," ROTARY_SIZES ",\"hidden_act\":\"relu\"}",
+                "\"relu\"");
+}
+
 static void test_what_hugging_face_has_and_we_have_not(void **state) {
     (void)state;
-    refuse_text("config.json", "{\"model_type\":\"bert\"}",
-                "model type \"bert\" is not supported; \"gpt2\", \"llama\", \"mistral\" and \"qwen3\" are");
+    refuse_text(
+        "config.json", "{\"model_type\":\"bert\"}",
+        "model type \"bert\" is not supported; \"gpt2\", \"llama\", \"mistral\", \"qwen2\", \"qwen3\", \"phi3\", "
+        "\"smollm3\" and \"starcoder2\" are");
     refuse_text("config.json", "{\"architectures\":[\"X\"]}", "field \"model_type\" is missing");
     refuse_text("config.json", "{\"model_type\":\"gpt2\"}", "field \"vocab_size\" is missing");
     refuse_text("config.json", "{\"model_type\":7}", "\"model_type\" is a whole number");
@@ -148,6 +216,10 @@ int main(void) {
         cmocka_unit_test(test_hugging_face_llama),
         cmocka_unit_test(test_hugging_face_mistral),
         cmocka_unit_test(test_hugging_face_qwen3),
+        cmocka_unit_test(test_hugging_face_qwen2),
+        cmocka_unit_test(test_hugging_face_phi3),
+        cmocka_unit_test(test_hugging_face_smollm3),
+        cmocka_unit_test(test_hugging_face_starcoder2),
         cmocka_unit_test(test_what_hugging_face_has_and_we_have_not),
         cmocka_unit_test(test_hugging_face_form_reads_back),
     };

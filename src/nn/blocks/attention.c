@@ -34,7 +34,7 @@ static ls_status rotate(const ls_nn *nn, size_t layer, void *qkv, bool back) {
     size_t width = nn->own.qkv;
     for (int i = 0; i < nn->slices; i++) {
         ls_head_slice s = ls_head_slice_of(nn, i);
-        ls_rope_call call = {.rows = ls_nn_rows(nn), .heads = s.heads + s.kv_heads, .d = shape->head_size};
+        ls_rope_call call = {.rows = ls_nn_rows(nn), .heads = s.heads + s.kv_heads, .d = ls_shape_rotated(shape)};
         call.act = nn->policy.act;
         call.x = call.y = ls_nn_at(nn, qkv, s.q);
         call.x_row_stride = call.y_row_stride = width;

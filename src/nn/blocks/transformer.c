@@ -43,7 +43,7 @@ static void declare_attention(ls_block *block, const ls_shape *shape, double out
     ls_block_add(
         block, LS_ROLE_ATTENTION_OUT,
         cut(ls_param_matrix("attn.out.weight", ls_shape_query_width(shape), shape->C, out_std), units, 1, &group));
-    if (shape->attention_bias)
+    if (shape->attention_bias && !shape->qkv_bias_only)
         ls_block_add(block, LS_ROLE_ATTENTION_OUT_BIAS, ls_param_vector("attn.out.bias", shape->C, LS_INIT_ZEROS));
 }
 

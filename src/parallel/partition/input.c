@@ -87,7 +87,7 @@ void ls_partition_alloc_input(ls_partition *partition) {
 
 void ls_partition_lay_input(ls_partition *partition, ls_arena *arena) {
     const ls_shape *shape = &partition->model->shape;
-    size_t rows = ls_nn_rows(&partition->nn), half = shape->head_size / 2, T = partition->setup.T;
+    size_t rows = ls_nn_rows(&partition->nn), half = ls_shape_rotated(shape) / 2, T = partition->setup.T;
     partition->input.ids = ls_arena_take_array(arena, "tokens", rows, sizeof(int32_t));
     partition->input.targets = ls_arena_take_array(arena, "tokens", rows, sizeof(int32_t));
     if (ls_shape_sees_images(shape))
@@ -100,7 +100,7 @@ void ls_partition_lay_input(ls_partition *partition, ls_arena *arena) {
 
 ls_status ls_partition_fill_rope(ls_partition *partition) {
     const ls_shape *shape = &partition->model->shape;
-    size_t count = ls_shape_rope_tables(shape), elems = partition->setup.T * (shape->head_size / 2);
+    size_t count = ls_shape_rope_tables(shape), elems = partition->setup.T * (ls_shape_rotated(shape) / 2);
     ls_status status = LS_OK;
     if (count == 0) return LS_OK;
     float *tables = malloc(2 * elems * sizeof *tables);

@@ -1,6 +1,6 @@
 /* event.h: numerical events of a run, recorded as a line of metrics (for programs and `lockstep doctor`) and as a
- * sentence for people. docs/explain/numerics.md lists the lines. The step (step/*.c) makes events, the loop records and
- * shows them. */
+ * sentence for people. docs/explain/numerics.md lists the lines. The step (src/run/step) makes events, the loop records
+ * and shows them. */
 #ifndef LS_RUN_GUARD_EVENT_H
 #define LS_RUN_GUARD_EVENT_H
 
