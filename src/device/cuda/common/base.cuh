@@ -1,17 +1,19 @@
 /* base.cuh: shared by all kernels: how a kernel is declared, 16-bit numbers, cp.async, sums over sixteen lanes.
  *
- * A kernel takes one struct by value, declared in the family's header (norm.h for norm.cu), which the host side fills in:
+ * A kernel takes one struct by value, declared in the family's header (args/norm.h for norm.cu), which the host side fills in:
  *
  *     LS_KERNEL(norm_forward, ls_cuda_norm, 128) { … a.rows … }      128: threads of a block, at most
  *
- * The same sources are compiled by nvcc, by NVRTC, and by a C++ compiler for tests without a GPU (tests/cuda/on_cpu.h:
- * threads of a block are fibers there). Compiled with -fmad=false: a fused multiply-add is where __fmaf_rn stands and
- * nowhere else; no fast math, no floating-point atomics. The formulas are those of docs/reference/arithmetic.md, in its order. */
+ * Its symbol is ls_norm_forward, and kernels.def has a row for it. The same sources are compiled by nvcc, by NVRTC, and by a C++
+ * compiler for tests without a GPU (LS_CUDA_ON_CPU_H, tests/cuda/on_cpu.h: threads of a block are fibers there). Compiled with
+ * -fmad=false: a fused multiply-add is where __fmaf_rn stands and nowhere else; no fast math, no floating-point atomics. The formulas
+ * are those of docs/reference/arithmetic.md, in its order of additions. */
 #pragma once
 #include "device/cuda/common/divider.h"
 #include "device/cuda/common/types.h"
 
 #ifndef LS_CUDA_ON_CPU_H
+/* Declares the kernel ls_name, which takes `a`, a struct of this type. */
 #define LS_KERNEL(name, type, threads) \
     extern "C" __global__ void __launch_bounds__(threads) ls_##name(const __grid_constant__ type a)
 /* Declares a kernel that may use all registers, so that a multiprocessor has room for one block only. */
@@ -22,7 +24,7 @@
     extern "C" __global__ void __launch_bounds__(threads, blocks) ls_##name(const __grid_constant__ type a)
 /* Is true for GPUs before Hopper, for which the compiler needs some registers more. */
 #define LS_BEFORE_HOPPER (__CUDA_ARCH__ < 900)
-/* Declares the dynamic shared memory. */
+/* Declares a pointer to the dynamic shared memory of the block. */
 #define LS_SHARED(type, name)                 \
     extern __shared__ float4 ls_shared_memory[]; \
     type *name = (type *)ls_shared_memory
@@ -46,26 +48,27 @@
 
 #define LS_DEVICE __device__ __forceinline__
 
-/* Returns x / d.divisor for x below 2^31. */
+/* Returns x / d.divisor, rounded down, for x below 2^31, without a division instruction. */
 LS_DEVICE uint32_t divide(uint32_t x, const ls_cuda_divider &d) { return (__umulhi(x, d.factor) + x) >> d.shift; }
 
 /* ---- 16-bit numbers ------------------------------------------------------------------------------------------------ */
 
 #define LS_NAN_BITS 0x7FC00000u
 
-/* Convert 16-bit numbers to fp32, exactly; every NaN becomes one NaN. plain_from_f16() may keep the bits of a NaN. */
+/* Converts bf16 to fp32, exactly; every NaN becomes the one NaN of the contract. */
 LS_DEVICE float from_bf16(uint16_t half) {
     uint32_t bits = (uint32_t)half << 16;
     return __uint_as_float((bits & 0x7FFFFFFFu) > 0x7F800000u ? LS_NAN_BITS : bits);
 }
 
-/* Round to nearest even; every NaN becomes the one NaN of the format. */
+/* Rounds fp32 to bf16, to nearest even; every NaN becomes the one NaN of the format. */
 LS_DEVICE uint16_t to_bf16(float x) {
     uint32_t bits = __float_as_uint(x);
     if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return (uint16_t)(LS_NAN_BITS >> 16);
     return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
 }
 
+/* from_f16() and to_f16() do the same for fp16. plain_from_f16() may keep the bits of a NaN, which saves a comparison. */
 #ifdef LS_CUDA_ON_CPU_H
 LS_DEVICE float from_f16(uint16_t half) {
     uint32_t sign = (half & 0x8000u) << 16, rest = half & 0x7FFFu;
@@ -106,13 +109,14 @@ LS_DEVICE uint16_t to_f16(float x) {
 
 /* ---- copies into shared memory ------------------------------------------------------------------------------------- */
 
-/* Start asynchronous copies (cp.async): those before a commit are one group; copy_async_wait<N> waits until at most N groups of this
- * thread are in flight. Other threads see the numbers after the wait and a __syncthreads(). */
+/* copy16_async() and copy4_async() start asynchronous copies (cp.async) of so many bytes, aligned to their size: those before a
+ * commit are one group; copy_async_wait<N> waits until at most N groups of this thread are in flight. Other threads see the numbers
+ * after the wait and a __syncthreads(). Without a GPU they copy at once. */
 #ifndef LS_CUDA_ON_CPU_H
 LS_DEVICE void copy16_async(void *shared, const void *global) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((uint32_t)__cvta_generic_to_shared(shared)), "l"(global) : "memory");
 }
-/* Stores zeros, and reads nothing, if !is_there. */
+/* Starts an asynchronous copy of 16 bytes; if !is_there, stores zeros and reads nothing. */
 LS_DEVICE void copy16_async_or_zero(void *shared, const void *global, bool is_there) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(shared)), "l"(global),
                  "r"(is_there ? 16 : 0)
@@ -142,6 +146,7 @@ LS_DEVICE void prefetch(const void *global) {
 #endif
 }
 
+/* Delays the thread by so many clock cycles; without a GPU it does nothing. */
 LS_DEVICE void wait_cycles(unsigned cycles) {
 #ifndef LS_CUDA_ON_CPU_H
     const long long begin = clock64();
@@ -153,7 +158,8 @@ LS_DEVICE void wait_cycles(unsigned cycles) {
 
 /* ---- sums over a row ----------------------------------------------------------------------------------------------- */
 
-/* Returns the sum of a sum16 to all sixteen neighbouring threads, of which thread j passes lane j. The whole warp calls it. */
+/* Returns a sum16 (the contract's sum over sixteen lanes, lane i of which has elements i, i + 16, …) to all sixteen neighbouring
+ * threads, of which thread j passes lane j. The whole warp calls it. */
 LS_DEVICE float join16(float lane) {
     lane = lane + __shfl_down_sync(~0u, lane, 8, 16);
     lane = lane + __shfl_down_sync(~0u, lane, 4, 16);
@@ -164,6 +170,7 @@ LS_DEVICE float join16(float lane) {
 
 /* ---- elements of any type ------------------------------------------------------------------------------------------ */
 
+/* A bf16 number in memory; f16: an fp16 number. */
 struct bf16 {
     uint16_t bits;
 };
@@ -172,7 +179,7 @@ struct f16 {
 };
 
 #ifndef LS_CUDA_ON_CPU_H
-/* Rounds two numbers, neither of which is NaN, and packs them, the first in the low half. */
+/* Rounds two numbers, neither of which is NaN, to the type of the first argument, and packs them, the first in the low half. */
 LS_DEVICE uint32_t rounded_two(bf16, float low, float high) {
     uint32_t two;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
@@ -185,11 +192,11 @@ LS_DEVICE uint32_t rounded_two(f16, float low, float high) {
 }
 #endif
 
-/* Load an element as fp32, exactly. */
+/* Load an element as fp32, exactly; a NaN becomes the one NaN unless it is fp32. */
 LS_DEVICE float load(const float *p) { return *p; }
 LS_DEVICE float load(const bf16 *p) { return from_bf16(p->bits); }
 LS_DEVICE float load(const f16 *p) { return from_f16(p->bits); }
-/* Store x, rounded once to nearest even. */
+/* Store x, rounded once to nearest even if the element has 16 bits. */
 LS_DEVICE void store(float *p, float x) { *p = x; }
 LS_DEVICE void store(bf16 *p, float x) { p->bits = to_bf16(x); }
 LS_DEVICE void store(f16 *p, float x) { p->bits = to_f16(x); }

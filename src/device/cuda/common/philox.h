@@ -1,10 +1,10 @@
-/* philox.h: the key of random numbers, as kernels take it (philox.cuh). */
+/* philox.h: the key of a sequence of random numbers, as kernels take it (philox.cuh). */
 #ifndef LS_DEVICE_CUDA_COMMON_PHILOX_H
 #define LS_DEVICE_CUDA_COMMON_PHILOX_H
 
 #include "device/cuda/common/types.h"
 
-/* As ls_rng_key. */
+/* The fields of ls_rng_key (base/rng.h). */
 typedef struct ls_cuda_rng {
     uint64_t seed, step;
     uint32_t purpose;
