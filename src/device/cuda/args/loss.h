@@ -12,8 +12,8 @@ enum {
     LS_CUDA_LOSS_SUMS = 16       /* slices of rows that a block of loss_sums adds, 16 threads each */
 };
 
-/* 16-bit logits: the sum over a slice (a fixed range of the columns) has LANES partial sums, lane j those of
- * columns j, j + LANES, …; FOLD of them at a time are added first, which leaves FOLDED. */
+/* 16-bit logits: the sum over a slice (a fixed range of the columns) has LANES partial sums, lane j those of packs
+ * j, j + LANES, … of eight columns; FOLD of them at a time are added first, which leaves FOLDED. */
 enum { LS_CUDA_LOSS_LANES = 512, LS_CUDA_LOSS_FOLD = 32, LS_CUDA_LOSS_FOLDED = LS_CUDA_LOSS_LANES / LS_CUDA_LOSS_FOLD };
 
 /* The fields of ls_loss_call, for all kernels; pointers are device memory. */

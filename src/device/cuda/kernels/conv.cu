@@ -1,12 +1,11 @@
-/* conv.cu: products over patches that are gathered from the images as a step is read (device/cuda/kernels/gemm.cuh;
- * ls_gemm_patches).
+/* conv.cu: GEMMs over patches that are gathered from the images as a step is read (im2col without storing the matrix; kernels/gemm.cuh,
+ * ls_gemm_patches in calls.h); launched by ops/gemm.c.
  *
- * Where channels fill no vector, numbers are found one by one. What a tap reads outside of the image is an operand +0.
- */
+ * Where channels fill no vector, elements are found one by one. What a tap reads outside of the image is an operand +0. */
 #include "device/cuda/common/patches.cuh"
 
-/* Positions as lines, whose columns come by fours. A thread goes from k to k by additions: it looks for its pixels only
- * where a tap ends. */
+/* The reader of an operand whose rows are positions, with columns by fours. A thread advances from k to k by additions: it looks for its
+ * pixels only where a tap ends. */
 template <int LINES, int THREADS, bool VECTOR> struct patches_along_k : held_along_k<LINES, THREADS> {
     using base = held_along_k<LINES, THREADS>;
     const float *image[base::COUNT], *pixel[base::COUNT]; /* of each line; pixel NULL: outside */
@@ -14,6 +13,7 @@ template <int LINES, int THREADS, bool VECTOR> struct patches_along_k : held_alo
     uint32_t tap, channel; /* of the next k: the channel may be behind the tap's last */
     const ls_cuda_patches *patches;
 
+    /* Finds tap and pixels of the present k, after `channel` has passed the last channel of a tap. */
     LS_DEVICE void find_pixels() {
         while (channel >= patches->channels.divisor) {
             channel -= patches->channels.divisor;
@@ -50,7 +50,7 @@ template <int LINES, int THREADS, bool VECTOR> struct patches_along_k : held_alo
     }
 };
 
-/* Columns that come one by one. */
+/* The same for any number of channels: columns one by one. */
 template <int LINES, int THREADS> struct patches_along_k<LINES, THREADS, false> : held_along_k<LINES, THREADS> {
     using base = held_along_k<LINES, THREADS>;
     using base::held;
@@ -83,7 +83,7 @@ template <int LINES, int THREADS> struct patches_along_k<LINES, THREADS, false> 
     }
 };
 
-/* Columns as lines, k being positions. */
+/* The reader of an operand whose columns are lines and whose k are positions. */
 template <int LINES, int THREADS, bool VECTOR> struct patches_across_k : quads_across_k<LINES, THREADS> {
     using base = quads_across_k<LINES, THREADS>;
     const float *from;
@@ -98,6 +98,7 @@ template <int LINES, int THREADS, bool VECTOR> struct patches_across_k : quads_a
         uint32_t first = count ? (uint32_t)line0 + base::line() : 0;
         LS_UNROLL for (int e = 0; e < 4; e++) column[e].find(p, first + (e < count ? e : 0));
     }
+    /* Returns the element of a row and a column; NULL outside the image. */
     LS_DEVICE const float *number(const patch_row &r, const patch_column &c) const {
         int y = r.y + c.y, x = r.x + c.x;
         return is_inside(*patches, y, x) ? from + r.image + pixel_at(*patches, y, x) + c.channel : nullptr;
@@ -126,7 +127,8 @@ template <int LINES, int THREADS, bool VECTOR> struct patches_across_k : quads_a
     LS_DEVICE void keep(float *, int) {}
 };
 
-/* Columns of B as lines, whose rows lie on a grid; a thread goes from row to row by additions, too. */
+/* The reader of a B whose rows lie on a grid (ls_gemm_grid) and whose columns are lines; a thread advances from row to row by additions,
+ * too. */
 template <int LINES, int THREADS, bool VECTOR> struct grid_across_k : quads_across_k<LINES, THREADS> {
     using base = quads_across_k<LINES, THREADS>;
     const float *from, *at[base::COUNT];
@@ -165,6 +167,7 @@ template <int LINES, int THREADS, bool VECTOR> struct grid_across_k : quads_acro
     LS_DEVICE void keep(float *, int) {}
 };
 
+/* Computes a tile of C of form NN: A are patches, rows of B lie on a grid. */
 template <class S, bool VECTOR = true> LS_DEVICE void conv_nn(const ls_cuda_gemm_gather &c) {
     size_t m0, n0;
     find_tile<S>(c.g, m0, n0);
@@ -175,6 +178,7 @@ template <class S, bool VECTOR = true> LS_DEVICE void conv_nn(const ls_cuda_gemm
     multiply<S>(c.g, a, b, m0, n0);
 }
 
+/* Computes a tile of C of form NT: A are patches. */
 template <class S, bool VECTOR = true> LS_DEVICE void conv_nt(const ls_cuda_gemm_gather &c) {
     size_t m0, n0;
     find_tile<S>(c.g, m0, n0);
@@ -185,6 +189,7 @@ template <class S, bool VECTOR = true> LS_DEVICE void conv_nt(const ls_cuda_gemm
     multiply<S>(c.g, a, b, m0, n0);
 }
 
+/* Computes a tile of C of form TN: B are patches. */
 template <class S, bool VECTOR = true> LS_DEVICE void conv_tn(const ls_cuda_gemm_gather &c) {
     size_t m0, n0;
     find_tile<S>(c.g, m0, n0);
