@@ -1,8 +1,8 @@
-/* gemm_any.cu: matrix products by chains of numbers of any type and alignment: what gemm.cu does not take. They go
- * through registers, where they are widened. */
+/* gemm_any.cu: GEMMs by chains for operands of any type and alignment, which gemm.cu does not take; launched by ops/gemm.c. Numbers go
+ * through registers, where they are widened to fp32. */
 #include "device/cuda/kernels/gemm.cuh"
 
-/* An operand without its type. */
+/* An operand of any element type. */
 struct any_matrix {
     const uint8_t *begin;
     int dtype, is_vector;
@@ -11,7 +11,7 @@ struct any_matrix {
         dtype = g.dtype;
         is_vector = vector;
     }
-    /* Up to four neighbours, of which `count` are there; the rest is old. */
+    /* Loads up to four neighbours, of which `count` exist; the rest of `held` is stale. */
     template <class T> LS_DEVICE void hold(float4 &held, size_t at, int count) const {
         const T *p = (const T *)begin + at;
         if (is_vector) {
@@ -25,7 +25,7 @@ struct any_matrix {
     }
 };
 
-/* Rows of a matrix, each a line. */
+/* The reader (gemm.cuh) of an operand whose lines are its rows. */
 template <int LINES, int THREADS> struct any_rows_along_k : held_along_k<LINES, THREADS> {
     using base = held_along_k<LINES, THREADS>;
     any_matrix from;
@@ -46,7 +46,7 @@ template <int LINES, int THREADS> struct any_rows_along_k : held_along_k<LINES, 
     }
 };
 
-/* Columns of a matrix, each a line. */
+/* The reader of an operand whose lines are its columns. */
 template <int LINES, int THREADS> struct any_columns_across_k : quads_across_k<LINES, THREADS> {
     using base = quads_across_k<LINES, THREADS>;
     any_matrix from;
@@ -73,6 +73,7 @@ template <int LINES, int THREADS> struct any_columns_across_k : quads_across_k<L
     }
 };
 
+/* Computes this block's tile, of shape S, of C = A·B; any_nt: of A·Bᵀ, any_tn: of Aᵀ·B. */
 template <class S> LS_DEVICE void any_nn(const ls_cuda_gemm &g) {
     gemm<S, any_rows_along_k<S::BM, S::THREADS>, any_columns_across_k<S::BN, S::THREADS>>(g);
 }

@@ -1,5 +1,5 @@
-/* hgmma_act.cu: matmuls with the unit hgmma and an epilogue: GELU, a gate, or the gradient of either is applied to the
- * rounded result before it is stored (ls_gemm_end). With a gate a tile has 96 columns of gates and the same 96 of the
+/* hgmma_act.cu: GEMMs of the matrix unit hgmma with a fused epilogue: GELU, a gate, or the gradient of either is applied to the
+ * rounded result before it is stored (ls_gemm_end); launched by ops/hgmma.c. With a gate a tile has 96 columns of gates and the same 96 of the
  * values that they multiply.
  *
  *     shared memory | steps of A | steps of B | a tile of rounded results | a table | barriers |
@@ -16,6 +16,7 @@
 enum { BN = LS_CUDA_HGMMA_ACT_N, HALF_ROWS = BM / CONSUMERS, PIECES = BN / 8, HALF_PIECES = HALF_ROWS * PIECES };
 enum { ENDERS = 7, HALF_TURNS = (HALF_PIECES + ENDERS * 32 - 1) / (ENDERS * 32) }; /* ENDERS: warps */
 
+/* The shared memory of a block; `made` has the rounded tile, one half per consumer warpgroup. */
 struct act_shared {
     enum { STAGES = LS_CUDA_HGMMA_ACT_STAGES };
     uint16_t a[STAGES][BM * BK], b[STAGES][BN * BK];
@@ -31,8 +32,10 @@ LS_DEVICE uint16_t *piece_at(act_shared &s, int half, int row, int piece) {
 
 /* ---- consumers --------------------------------------------------------------------------------------------------- */
 
+/* The consumers' part of a tile, whose finish() leaves it in shared memory for the warps of the epilogue. */
 struct act_part : hgmma_part<BN, false> {
     LS_DEVICE act_part(const ls_cuda_hgmma &args) : hgmma_part<BN, false>(args) {}
+    /* Writes the rounded sums of this thread to shared memory. */
     template <bool IS_F16> LS_DEVICE void leave(const sums &d, act_shared &s) const {
         const int r = thread / 32 * 16 + thread % 16, c = thread % 32 / 16;
         LS_UNROLL for (int j = 0; j < BN / 16; j++) {
@@ -41,6 +44,7 @@ struct act_part : hgmma_part<BN, false> {
                            pair_of<IS_F16>(x[4], x[5]), pair_of<IS_F16>(x[6], x[7]));
         }
     }
+    /* Adds the bias, waits until the epilogue has taken the last tile, and leaves this one; `ended`: tiles so far. */
     LS_DEVICE void finish(sums &d, act_shared &s, const hgmma_unit &u, uint32_t ended) {
         place(u);
         if (a.g.bias) add_bias(d);
@@ -56,6 +60,7 @@ struct act_part : hgmma_part<BN, false> {
 
 /* ---- epilogue ---------------------------------------------------------------------------------------------------- */
 
+/* Widens eight 16-bit numbers to fp32. */
 template <bool IS_F16> LS_DEVICE void widen(uint4 from, float *x) {
     const uint32_t pair[4] = {from.x, from.y, from.z, from.w};
     LS_UNROLL for (int i = 0; i < 4; i++) {
@@ -65,12 +70,13 @@ template <bool IS_F16> LS_DEVICE void widen(uint4 from, float *x) {
 }
 /* Stores 16 bytes with an evict-first hint, because no kernel reads them soon. */
 LS_DEVICE void store(void *to, size_t at, uint4 x) { __stcs((uint4 *)((uint16_t *)to + at), x); }
+/* Rounds eight numbers and packs them. */
 template <bool IS_F16> LS_DEVICE uint4 rounded(const float *x) {
     return make_uint4(pair_of<IS_F16>(x[0], x[1]), pair_of<IS_F16>(x[2], x[3]), pair_of<IS_F16>(x[4], x[5]), pair_of<IS_F16>(x[6], x[7]));
 }
 
-/* Computes tanh or sigmoid of several values, as END requires. HAS_Y: the output of the activation is needed too;
- * without it, the slope of GELU comes from its own table. */
+/* Finds tanh (GELU) or sigmoid (SiLU) of several values, as END requires: by table for bf16, else computed. HAS_Y: the output of the
+ * activation is needed too; without it, the slope of GELU comes from its own table. */
 template <bool IS_F16, int END, bool HAS_Y> struct act_numbers {
     enum { FN = END == LS_CUDA_HGMMA_GATED_GRAD || END == LS_CUDA_HGMMA_GATED ? LS_CUDA_SILU : LS_CUDA_GELU };
     enum { BY_SLOPE = !IS_F16 && END == LS_CUDA_HGMMA_GELU_GRAD && !HAS_Y };
@@ -89,9 +95,10 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_numbers {
     }
 };
 
-/* A thread processes a piece of eight adjacent columns at a time; eight adjacent threads process a line of eight
- * pieces. Lines are assigned round robin: the next line of eight threads is ROWS rows below and one line further, so
- * that turns with the same remainder by LINES have the same columns and row offsets that are known at compile time. */
+/* The epilogue of all tiles of this block, of any kind but the gate in forward; run() is what its warps call. A thread processes a piece of eight
+ * adjacent columns at a time; eight adjacent threads process a line of eight pieces. Lines are assigned round robin: the next line of
+ * eight threads is ROWS rows below and one line further, so that turns with the same remainder by LINES have the same columns and row
+ * offsets that are known at compile time. */
 template <bool IS_F16, int END, bool HAS_Y> struct act_end {
     enum { LINES = PIECES / 8, EIGHTS = ENDERS * 4, ROWS = EIGHTS / LINES };
     /* While the turns of a batch are computed, the numbers of the next are loaded. */
@@ -121,10 +128,11 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
     }
     LS_DEVICE static int row_of(int thread, int k) { return (thread / 8 + k) / LINES; }
     LS_DEVICE static int column_of(int thread, int k) { return ((thread / 8 + k) % LINES * 8 + thread % 8) * 8; }
-    /* For fp16, whose activations are computed, there are no registers for them. */
+    /* Return row and column of turn k; for fp16, whose activations are computed, there are no registers to keep them. */
     LS_DEVICE int row_at(int k) const { return IS_F16 ? row_of((int)found_again((uint32_t)thread), k) : row[k]; }
     LS_DEVICE int column_at(int k) const { return IS_F16 ? column_of((int)found_again((uint32_t)thread), k) : column[k]; }
     LS_DEVICE static constexpr int rows_before(int turn) { return turn * ROWS + turn / LINES; }
+    /* Returns a tile's place and its pieces' places in C. */
     LS_DEVICE tile tile_of(const hgmma_unit &u) const {
         tile t;
         t.m0 = u.m0, t.n0 = u.n0;
@@ -137,21 +145,23 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
         }
         return t;
     }
-    /* WHOLE: all of the tile is in C, so only the last turn needs a test. */
+    /* Returns whether this thread's piece of a turn exists. WHOLE: all of the tile is in C, so only the last turn needs a test. */
     template <bool WHOLE> LS_DEVICE bool is_in(const tile &t, int half, int turn) const {
         if (WHOLE) return turn + 1 < HALF_TURNS || row_at(turn % LINES) + rows_before(turn) < HALF_ROWS;
         const int self = (int)found_again((uint32_t)thread), r = row_of(self, turn % LINES) + rows_before(turn);
         return (turn + 1 < HALF_TURNS || r < HALF_ROWS) && half * HALF_ROWS + r < t.rows && column_of(self, turn % LINES) < t.columns;
     }
+    /* Returns the element of C where the piece of a turn begins. */
     LS_DEVICE size_t place_of(const tile &t, int half, int turn) const {
         return t.at[turn % LINES] + (size_t)(uint32_t)(half * HALF_ROWS + rows_before(turn)) * (uint32_t)a.g.ldc;
     }
-    /* Of y with a gate, which is half as wide as C. */
+    /* Returns the same for y with a gate, which is half as wide as C. */
     LS_DEVICE size_t gated_place_of(const tile &t, int half, int turn) const {
         const uint32_t r = t.m0 + row_at(turn % LINES) + half * HALF_ROWS + rows_before(turn);
         return (size_t)r * (uint32_t)a.g.n + t.n0 + column_at(turn % LINES);
     }
     LS_DEVICE uint4 read(size_t at) const { return __ldcs((const uint4 *)((const uint16_t *)a.pre + at)); }
+    /* Loads what the piece of a turn needs from global memory: pre, and up with a gate; zeros if the piece does not exist. */
     template <bool WHOLE> LS_DEVICE numbers load(const tile &t, int half, int turn, uint32_t after) const {
         numbers x = {};
         if (!is_in<WHOLE>(t, half, turn)) return x;
@@ -217,6 +227,7 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
                 store(a.y, END == LS_CUDA_HGMMA_GATED_GRAD ? gated_place_of(t, half, turn + i) : at[i], rounded<IS_F16>(x + 8 * i));
         }
     }
+    /* Runs turns TURN … LAST − 1, two at a time where registers allow. */
     template <bool WHOLE, int TURN, int LAST> LS_DEVICE void end_turns(const tile &t, int half, const numbers (&in)[BATCH]) const {
         if constexpr (TURN < LAST) {
             enum { N = WHOLE && BESIDE == 2 && TURN + 2 <= LAST && TURN + 2 < HALF_TURNS ? 2 : 1 };
@@ -282,7 +293,7 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
     }
 };
 
-/* With a gate, a thread processes eight adjacent gates and the eight values that they multiply, always in the same
+/* The epilogue of gates in forward. A thread processes eight adjacent gates and the eight values that they multiply, always in the same
  * columns. */
 template <bool IS_F16> struct gate_end {
     enum { ROW_PIECES = PIECES / 2, ROWS = ENDERS * 32 / ROW_PIECES, TURNS = (HALF_ROWS + ROWS - 1) / ROWS };
@@ -327,8 +338,10 @@ template <bool IS_F16> struct gate_end {
     }
 };
 
+/* Returns whether the epilogue writes y. */
 template <int END> LS_DEVICE constexpr bool has_y(const void *y) { return END == LS_CUDA_HGMMA_GELU || END == LS_CUDA_HGMMA_GATED || y; }
 
+/* Fills the table of the epilogue. All threads of the block call it. */
 template <bool IS_F16, int END> LS_DEVICE void make_table(const ls_cuda_hgmma &a, act_shared &s) {
     if (has_y<END>(a.y))
         act_numbers<IS_F16, END, true>::make(s, (int)threadIdx.x, LS_CUDA_HGMMA_ACT_THREADS);
@@ -336,6 +349,7 @@ template <bool IS_F16, int END> LS_DEVICE void make_table(const ls_cuda_hgmma &a
         act_numbers<IS_F16, END, false>::make(s, (int)threadIdx.x, LS_CUDA_HGMMA_ACT_THREADS);
 }
 
+/* Runs the epilogue of all tiles of this block; `thread` counts the threads of the epilogue. */
 template <bool IS_F16, int END> LS_DEVICE void end_tiles(const ls_cuda_hgmma &a, act_shared &s, int thread) {
     if constexpr (END == LS_CUDA_HGMMA_GATED)
         gate_end<IS_F16>(a, s, thread).run();
@@ -345,6 +359,7 @@ template <bool IS_F16, int END> LS_DEVICE void end_tiles(const ls_cuda_hgmma &a,
         act_end<IS_F16, END, false>(a, s, thread).run();
 }
 
+/* The kernels: initializes a block and gives its warps their roles: producer, consumers, epilogue. */
 template <bool IS_F16, int END> LS_DEVICE void hgmma_act(const ls_cuda_hgmma &a) {
     LS_SHARED(uint8_t, memory);
     static_assert(sizeof(act_shared) + 1024 <= LS_CUDA_HGMMA_ACT_SHARED, "what the host asks for");
