@@ -309,6 +309,7 @@ static ls_status has_passed(ls_device *device, ls_event event, bool *out) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
+/* Implements ls_device_fill(): enqueues the fill on the current queue. */
 static ls_status fill_bytes(ls_device *device, void *to, unsigned char byte, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
     if (!bytes) return LS_OK;
@@ -340,6 +341,8 @@ static void free_memory(ls_device *device, void *memory) {
     if (!cuda_of(device)->lost) (void)cuda_of(device)->driver->cuMemFree(address_of(memory));
 }
 
+/* Implements ls_device_copy(): enqueues the copy, within the GPU or to memory of another worker that is mapped, on
+ * the current queue. */
 static ls_status copy_bytes(ls_device *device, void *to, const void *from, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
     if (!bytes) return LS_OK;

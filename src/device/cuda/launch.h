@@ -34,10 +34,10 @@ ls_status ls_cuda_launch(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid 
  * times kernels. False: launches may be batched into graphs again (graphs.h). */
 void ls_cuda_launch_one_by_one(ls_device *device, bool one_by_one);
 
+struct CUstream_st;
 /* Enqueues work that is not one of our kernels, such as a library call: calls `enqueue` once, before it returns,
  * with `ctx` and the current queue's stream, and returns its status. `name`, a string literal, is its name in a
  * trace. */
-struct CUstream_st;
 ls_status ls_cuda_enqueue(ls_device *device, const char *name,
                           ls_status (*enqueue)(void *ctx, struct CUstream_st *stream), void *ctx);
 
@@ -74,10 +74,10 @@ size_t ls_cuda_scratch_limit(ls_device *device);
 bool ls_cuda_heads_map(ls_device *device, const void *at, const size_t counts[4], const size_t strides[3], size_t rows,
                        ls_cuda_tensor_map *out);
 
+enum { LS_CUDA_LIST_BYTES = 64 << 10 }; /* of a list, at most */
 /* Copies a list (bounds, pointers) to the device and sets *out to the copy; LS_ERR_INPUT above LS_CUDA_LIST_BYTES.
  * The device owns the copy; kernels may read it if they are launched on the same queue before the 12th list after
  * it. A list that is on the device already is not copied again. Not on LS_QUEUE_RECEIVE, which has no lists. */
-enum { LS_CUDA_LIST_BYTES = 64 << 10 };
 ls_status ls_cuda_list(ls_device *device, const void *host, size_t bytes, const void **out);
 
 /* Returns whether operations should use other kernels, tiles or grids than usual, if there are any with the same
@@ -111,10 +111,10 @@ typedef struct ls_cuda_tiled {
 /* Makes the TMA tensor map of a matrix, which a kernel takes as an argument; all zero on a dry device. To be
  * called only if ls_cuda_has_wgmma(). LS_ERR_FAILED if the driver refuses the sizes or strides. */
 ls_status ls_cuda_tensor_map_of(ls_device *device, const ls_cuda_tiled *matrix, ls_cuda_tensor_map *out);
+enum { LS_CUDA_FLAGS = 4096 }; /* flags that blocks of a kernel may share */
 /* Returns LS_CUDA_FLAGS flags on the device, by which blocks of a kernel wait for each other; the device owns
  * them. They are 0 when a kernel begins, and it must leave them 0. NULL unless the current queue is the compute
  * queue: the caller then takes a kernel without flags. */
-enum { LS_CUDA_FLAGS = 4096 };
 uint32_t *ls_cuda_flags(ls_device *device);
 
 /* Returns n / by, rounded up. */

@@ -21,7 +21,9 @@ struct gelu_both {
     }
 };
 
+/* Returns GELU of x, in its tanh form. */
 LS_DEVICE float gelu(float x) { return gelu_both(x).y; }
+/* Returns the slope of GELU at x. */
 LS_DEVICE float gelu_slope(float x) { return gelu_both(x).slope; }
 
 /* Returns the slope of SiLU at x; s is the sigmoid of x. */

@@ -34,6 +34,7 @@ template <> struct act_table<LS_CUDA_GELU> {
     static_assert((int)COUNT <= (int)LS_CUDA_GELU_TABLE, "what there is room for");
     float *at;
 
+    /* Fills the table. Each of `threads` threads calls it with its number; a barrier must follow. */
     LS_DEVICE void make(int thread, int threads) {
         for (int i = thread; i < (int)COUNT; i += threads) {
             const float x = __uint_as_float(FIRST + ((uint32_t)i << 16));
@@ -46,10 +47,13 @@ template <> struct act_table<LS_CUDA_GELU> {
         const float t = fminf(number_of<FIRST>(at, near), GELU_C0 * size);
         return with_sign(t, x);
     }
+    /* Sets t to the tanhs of GELU of bf16 numbers x. */
     template <int W> LS_DEVICE void look_up(const float (&x)[W], float (&t)[W]) const {
         LS_UNROLL for (int i = 0; i < W; i++) t[i] = tanh_of(x[i]);
     }
+    /* Returns GELU of x from its tanh. */
     LS_DEVICE static float y(float x, float t) { return gelu_both(x, t).y; }
+    /* Returns the slope of GELU at x from its tanh. */
     LS_DEVICE static float slope(float x, float t) { return gelu_both(x, t).slope; }
 };
 
@@ -60,12 +64,14 @@ template <> struct act_table<LS_CUDA_SILU> {
     static_assert((int)COUNT <= (int)LS_CUDA_SIGMOID_TABLE, "what there is room for");
     float *at;
 
+    /* Fills the table. Each of `threads` threads calls it with its number; a barrier must follow. */
     LS_DEVICE void make(int thread, int threads) {
         for (int i = thread; i < (int)COUNT; i += threads) {
             const float x = __uint_as_float(FIRST + ((uint32_t)i % HALF << 16));
             at[i] = sigmoid_of(i < (int)HALF ? x : -x);
         }
     }
+    /* Sets s to the sigmoids of bf16 numbers x; if any of them is outside the table, computes all. */
     template <int W> LS_DEVICE void look_up(const float (&x)[W], float (&s)[W]) const {
         bool are_here = true;
         LS_UNROLL for (int i = 0; i < W; i++) {
@@ -86,7 +92,9 @@ template <> struct act_table<LS_CUDA_SILU> {
             s[W - 1] = sigmoid_of(first);
         }
     }
+    /* Returns SiLU of x from its sigmoid. */
     LS_DEVICE static float y(float x, float s) { return x * s; }
+    /* Returns the slope of SiLU at x from its sigmoid. */
     LS_DEVICE static float slope(float x, float s) { return silu_slope(x, s); }
 };
 
@@ -122,6 +130,7 @@ struct gelu_slopes {
 
     /* Returns two copies of a 16-bit number, packed. */
     LS_DEVICE static uint32_t both(uint32_t number) { return number | number << 16; }
+    /* Fills the table. Each of `threads` threads calls it with its number; a barrier must follow. */
     LS_DEVICE void make(int thread, int threads) {
         for (int i = thread; i < (int)COUNT; i += threads)
             at[i] = gelu_slope(__uint_as_float((uint32_t)(i & 1) << 31 | (FIRST + ((uint32_t)i >> 1)) << 16));

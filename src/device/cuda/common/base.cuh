@@ -78,8 +78,10 @@ LS_DEVICE float from_f16(uint16_t half) {
     return __uint_as_float(sign | __float_as_uint((float)rest * 0x1p-24f));
 }
 
+/* Converts fp16 to fp32, exactly. */
 LS_DEVICE float plain_from_f16(uint16_t half) { return from_f16(half); }
 
+/* Rounds fp32 to fp16, to nearest even; every NaN becomes the one NaN of the format. */
 LS_DEVICE uint16_t to_f16(float x) {
     uint32_t bits = __float_as_uint(x), sign = bits >> 16 & 0x8000u, rest = bits & 0x7FFFFFFFu;
     if (rest > 0x7F800000u) return 0x7E00u;
@@ -89,17 +91,20 @@ LS_DEVICE uint16_t to_f16(float x) {
     return (uint16_t)(sign | ((rest - (112u << 23) + 0x0FFFu + (rest >> 13 & 1u)) >> 13));
 }
 #else
+/* Converts fp16 to fp32, exactly; a NaN may keep its bits. */
 LS_DEVICE float plain_from_f16(uint16_t half) {
     float x;
     asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(half));
     return x;
 }
 
+/* Converts fp16 to fp32, exactly; every NaN becomes the one NaN. */
 LS_DEVICE float from_f16(uint16_t half) {
     float x = plain_from_f16(half);
     return x != x ? __uint_as_float(LS_NAN_BITS) : x;
 }
 
+/* Rounds fp32 to fp16, to nearest even; every NaN becomes the one NaN of the format. */
 LS_DEVICE uint16_t to_f16(float x) {
     uint16_t half;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(x));
@@ -122,10 +127,13 @@ LS_DEVICE void copy16_async_or_zero(void *shared, const void *global, bool is_th
                  "r"(is_there ? 16 : 0)
                  : "memory");
 }
+/* Starts an asynchronous copy of 4 bytes. */
 LS_DEVICE void copy4_async(void *shared, const void *global) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"((uint32_t)__cvta_generic_to_shared(shared)), "l"(global) : "memory");
 }
+/* Ends a group of this thread's asynchronous copies. */
 LS_DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/* Waits until at most N groups of this thread's copies are in flight. */
 template <int N> LS_DEVICE void copy_async_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
 #else
 LS_DEVICE void copy16_async(void *shared, const void *global) { *(float4 *)shared = *(const float4 *)global; }
@@ -185,6 +193,7 @@ LS_DEVICE uint32_t rounded_two(bf16, float low, float high) {
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
     return two;
 }
+/* The same for fp16. */
 LS_DEVICE uint32_t rounded_two(f16, float low, float high) {
     uint32_t two;
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
@@ -192,29 +201,38 @@ LS_DEVICE uint32_t rounded_two(f16, float low, float high) {
 }
 #endif
 
-/* Load an element as fp32, exactly; a NaN becomes the one NaN unless it is fp32. */
+/* Loads an element as fp32, exactly. */
 LS_DEVICE float load(const float *p) { return *p; }
+/* Loads an element as fp32, exactly; every NaN becomes the one NaN. */
 LS_DEVICE float load(const bf16 *p) { return from_bf16(p->bits); }
+/* Loads an element as fp32, exactly; every NaN becomes the one NaN. */
 LS_DEVICE float load(const f16 *p) { return from_f16(p->bits); }
-/* Store x, rounded once to nearest even if the element has 16 bits. */
+/* Stores x. */
 LS_DEVICE void store(float *p, float x) { *p = x; }
+/* Stores x, rounded to nearest even. */
 LS_DEVICE void store(bf16 *p, float x) { p->bits = to_bf16(x); }
+/* Stores x, rounded to nearest even. */
 LS_DEVICE void store(f16 *p, float x) { p->bits = to_f16(x); }
 
-/* Load and store four neighbours; the address is a multiple of four elements. */
+/* Loads four neighbours as fp32; the address is a multiple of four elements. */
 LS_DEVICE float4 load4(const float *p) { return *(const float4 *)p; }
+/* The same of bf16, widened exactly. */
 LS_DEVICE float4 load4(const bf16 *p) {
     uint2 x = *(const uint2 *)p;
     return make_float4(from_bf16((uint16_t)x.x), from_bf16((uint16_t)(x.x >> 16)), from_bf16((uint16_t)x.y), from_bf16((uint16_t)(x.y >> 16)));
 }
+/* The same of fp16, widened exactly. */
 LS_DEVICE float4 load4(const f16 *p) {
     uint2 x = *(const uint2 *)p;
     return make_float4(from_f16((uint16_t)x.x), from_f16((uint16_t)(x.x >> 16)), from_f16((uint16_t)x.y), from_f16((uint16_t)(x.y >> 16)));
 }
+/* Stores four neighbours; the address is a multiple of four elements. */
 LS_DEVICE void store4(float *p, float4 x) { *(float4 *)p = x; }
+/* The same as bf16, each rounded to nearest even. */
 LS_DEVICE void store4(bf16 *p, float4 x) {
     *(uint2 *)p = uint2{to_bf16(x.x) | (uint32_t)to_bf16(x.y) << 16, to_bf16(x.z) | (uint32_t)to_bf16(x.w) << 16};
 }
+/* The same as fp16, each rounded to nearest even. */
 LS_DEVICE void store4(f16 *p, float4 x) {
     *(uint2 *)p = uint2{to_f16(x.x) | (uint32_t)to_f16(x.y) << 16, to_f16(x.z) | (uint32_t)to_f16(x.w) << 16};
 }

@@ -38,6 +38,7 @@ LS_DEVICE float plain_reciprocal(float x) {
     return __fmaf_rn(near, __fmaf_rn(-x, near, 1.0f), near);
 #endif
 }
+/* Returns x / y with the bits of __fdiv_rn() for x and y between 2^−60 and 2^60; of smaller x only a near value. */
 LS_DEVICE float plain_quotient(float x, float y) {
 #ifdef LS_CUDA_ON_CPU_H
     return __fdiv_rn(x, y);
@@ -101,6 +102,7 @@ LS_DEVICE float tanh_number(float x) {
     float y = u < 0.5625f ? __fmaf_rn(u * s, p, u) : large;
     return with_sign(y, x);
 }
+/* Returns tanh(x), the one NaN for NaN. */
 LS_DEVICE float tanh_of(float x) { return quiet(tanh_number(x), x != x); }
 /* Returns the natural logarithm: −infinity for ±0, NaN for negative numbers. */
 LS_DEVICE float log_of(float x) {

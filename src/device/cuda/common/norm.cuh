@@ -179,11 +179,13 @@ template <bool RMS, class T, int W> struct raw_packs {
     float mean, rstd;
 
     LS_DEVICE raw_packs() {}
+    /* Loads the pack from column c on of a row. */
     LS_DEVICE raw_packs(const ls_cuda_norm &a, size_t row, size_t c) {
         dy = load_pack<W>((const T *)a.dy + row * a.dy_stride + c);
         x = load_pack<W>(a.x + row * a.x_stride + c);
         rstd = a.rstd[row], mean = RMS ? 0.0f : a.mean[row];
     }
+    /* Returns g = dy·w and h, the normalised x. */
     LS_DEVICE factors<W> factors_with(const pack<W> &w) const {
         factors<W> f;
         LS_UNROLL for (int k = 0; k < W; k++) {
@@ -308,6 +310,7 @@ template <bool RMS, class T> struct chain_packs {
     float mean, rstd;
 
     LS_DEVICE chain_packs() {}
+    /* Loads the four columns from c on of a row. */
     LS_DEVICE chain_packs(const ls_cuda_norm &a, size_t row, size_t c) {
         x = load_pack<4>(a.x + row * a.x_stride + c);
         dy = *(const uint2 *)((const T *)a.dy + row * a.dy_stride + c);

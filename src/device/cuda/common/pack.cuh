@@ -13,9 +13,11 @@ template <int W> struct pack { float v[W]; };
 /* Widens a 16-bit number of the type of the first argument; a NaN may keep its payload, because arithmetic only needs that it stays a
  * NaN. */
 LS_DEVICE float wide_of(bf16, uint32_t bits) { return __uint_as_float(bits << 16); }
+/* The same for fp16. */
 LS_DEVICE float wide_of(f16, uint32_t bits) { return plain_from_f16((uint16_t)bits); }
 /* Rounds to the type of the first argument; returns the 16 bits. */
 LS_DEVICE uint32_t bits_of(bf16, float x) { return to_bf16(x); }
+/* The same for fp16. */
 LS_DEVICE uint32_t bits_of(f16, float x) { return to_f16(x); }
 
 /* Rounds the numbers of a pack and packs them by twos. One instruction rounds two, but makes another NaN than the contract's, so packs
@@ -97,6 +99,7 @@ template <int W, class T> LS_DEVICE void store_pack(T *p, const pack<W> &x) { pa
 
 /* Stores four numbers, none of which is NaN, rounded: faster than store_pack(). */
 LS_DEVICE void store_numbers(float *p, const pack<4> &x) { store_pack<4>(p, x); }
+/* The same as 16-bit numbers, each rounded to nearest even. */
 template <class T> LS_DEVICE void store_numbers(T *p, const pack<4> &x) {
 #ifndef LS_CUDA_ON_CPU_H
     *(uint2 *)p = make_uint2(rounded_two(T(), x.v[0], x.v[1]), rounded_two(T(), x.v[2], x.v[3]));
@@ -119,6 +122,7 @@ template <int W, class F> LS_DEVICE pack<W> map(const pack<W> &a, const pack<W> 
     for (int i = 0; i < W; i++) y.v[i] = f(a.v[i], b.v[i]);
     return y;
 }
+/* Returns the sums of two packs, element by element. */
 template <int W> LS_DEVICE pack<W> add(const pack<W> &a, const pack<W> &b) {
     return map(a, b, [](float x, float y) { return x + y; });
 }

@@ -40,6 +40,7 @@ LS_DEVICE void barrier_wait(uint64_t *b, uint32_t parity) { LS_BARRIER_WAIT(b, p
 template <int STAGES> struct ring {
     int at = 0;
     uint32_t turn = 0;
+    /* Advances to the next buffer, and to the next turn behind the last. */
     LS_DEVICE void next() {
         if (++at == STAGES) at = 0, turn ^= 1;
     }

@@ -54,11 +54,12 @@ template <int FN, class T> LS_DEVICE void backward(const ls_cuda_act &a) {
             call<LS_CUDA_SIGMOID, T>(a);                                                                               \
     } while (0)
 
-/* Activations by formula; backward below. */
+/* Computes y of any activation, by formula. */
 LS_KERNEL(act_forward, ls_cuda_act, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.act, T, { BY_FUNCTION(forward, T); });
 }
 
+/* Computes dx of any activation, by formula. */
 LS_KERNEL(act_backward, ls_cuda_act, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.act, T, { BY_FUNCTION(backward, T); });
 }
@@ -75,6 +76,7 @@ template <int FN> struct computed_gates {
             return FN == LS_CUDA_GELU ? gelu_tanh(x.v[i], x.v[i] * x.v[i]) : sigmoid_of(x.v[i]);
         }
     };
+    /* Returns a view of the tanhs or sigmoids of a pack. */
     template <int W> LS_DEVICE found<W> of(const pack<W> &x) const { return {x}; }
 };
 template <int FN> struct table_gates {
@@ -84,6 +86,7 @@ template <int FN> struct table_gates {
         float s[W];
         LS_DEVICE float operator[](int i) const { return s[i]; }
     };
+    /* Returns a view of the tanhs or sigmoids of a pack. */
     template <int W> LS_DEVICE found<W> of(const pack<W> &x) const {
         found<W> f;
         table.look_up(x.v, f.s);
@@ -108,10 +111,12 @@ template <class T, class G> LS_DEVICE void gate_rows(const ls_cuda_gated &a, con
         });
 }
 
+/* Computes y = silu(gate)·up, by formula. */
 LS_KERNEL(gated_forward, ls_cuda_gated, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.act, T, { gate_rows<T>(a, computed_gates<LS_CUDA_SILU>()); });
 }
 
+/* Computes y = gelu(gate)·up, by formula. */
 LS_KERNEL(gated_gelu_forward, ls_cuda_gated, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.act, T, { gate_rows<T>(a, computed_gates<LS_CUDA_GELU>()); });
 }
@@ -141,10 +146,12 @@ template <class T, class G> LS_DEVICE void gate_grad_rows(const ls_cuda_gated &a
         });
 }
 
+/* Computes dgate and dup of silu(gate)·up, by formula. */
 LS_KERNEL(gated_backward, ls_cuda_gated, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.act, T, { gate_grad_rows<T>(a, computed_gates<LS_CUDA_SILU>()); });
 }
 
+/* Computes dgate and dup of gelu(gate)·up, by formula. */
 LS_KERNEL(gated_gelu_backward, ls_cuda_gated, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.act, T, { gate_grad_rows<T>(a, computed_gates<LS_CUDA_GELU>()); });
 }
@@ -217,18 +224,21 @@ LS_DEVICE void slopes_by_table(const ls_cuda_act &a) {
         });
 }
 
+/* Computes y of GELU or SiLU of bf16 elements, by table. */
 LS_KERNEL_MANY(act_forward_table, ls_cuda_act, LS_CUDA_TABLE_THREADS, LS_CUDA_TABLE_BLOCKS) {
     a.fn == LS_CUDA_GELU ? forward_by_table<LS_CUDA_GELU>(a) : forward_by_table<LS_CUDA_SILU>(a);
 }
 
+/* Computes dx of GELU or SiLU of bf16 elements, by table. */
 LS_KERNEL_MANY(act_backward_table, ls_cuda_act, LS_CUDA_TABLE_THREADS, LS_CUDA_TABLE_MORE_BLOCKS) {
     a.fn == LS_CUDA_GELU ? slopes_by_table(a) : backward_by_table<LS_CUDA_SILU>(a);
 }
 
-/* gate_rows() and gate_grad_rows() of bf16 tensors by table. */
+/* gate_rows() of bf16 tensors by table. */
 template <int FN> LS_DEVICE void gate_by_table(const ls_cuda_gated &a) {
     with_table<FN>([&](const act_table<FN> &table) { gate_rows<bf16>(a, table_gates<FN>{table}); });
 }
+/* gate_grad_rows() of bf16 tensors by table. */
 template <int FN> LS_DEVICE void gate_grad_by_table(const ls_cuda_gated &a) {
     with_table<FN>([&](const act_table<FN> &table) { gate_grad_rows<bf16>(a, table_gates<FN>{table}); });
 }
@@ -256,8 +266,10 @@ template <bool GELU, bool BIAS, class T> LS_DEVICE void bias_rows(const ls_cuda_
         });
 }
 
+/* Computes pre = c + bias, y = gelu(pre), in fp32. */
 LS_KERNEL(bias_gelu_forward, ls_cuda_bias, LS_CUDA_PACK_THREADS) { bias_rows<true, true, float>(a); }
 
+/* Computes y = c + bias, or only converts c if there is no bias. */
 LS_KERNEL_MANY(bias_add, ls_cuda_bias, LS_CUDA_PACK_THREADS, 4) {
     LS_BY_TYPE(a.act, T, { a.bias ? bias_rows<false, true, T>(a) : bias_rows<false, false, T>(a); });
 }

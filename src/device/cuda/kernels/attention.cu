@@ -7,6 +7,8 @@
  *     keys       a block owns some keys of a kv head and streams the queries of its heads: dK and dV
  *     few        a block owns one query of a head, for generation, with all its weights in shared memory
  *
+ * A kernel's name ends with the size of heads that it takes: 64, 128, any up to 128, wide up to 256.
+ *
  * Tiles are fp32 in shared memory whatever the types of the tensors. A thread computes I × J scores, each a chain along a
  * row, then continues the chains of its rows and some columns of the result; weights go from the one to the other through
  * shared memory, inside a warp. Lane ^ 1 or lane ^ 2 reads the same numbers of a tile, so that a 16-byte load of a warp
@@ -309,6 +311,7 @@ template <int D, bool EXACT, int I, int J> LS_DEVICE void forward_tile(const ls_
     store_rows<D, BQ, S, THREADS>(a, part.o, p.sequence, p.head, Q, row0, rows);
 }
 
+/* Forward, a tile of queries of a head per block. */
 LS_KERNEL_ALONE(attention_forward_64, ls_cuda_attention, LS_CUDA_ATTENTION_FORWARD_THREADS) {
     forward_tile<64, true, 8, 8>(a);
 }
@@ -420,6 +423,7 @@ template <int D, bool EXACT, int I, int J> LS_DEVICE void queries_tile(const ls_
     store_rows<D, BQ, S, THREADS>(a, part.dq, p.sequence, p.head, Q, q0, T);
 }
 
+/* dQ, a tile of queries of a head per block. */
 LS_KERNEL_ALONE(attention_queries_64, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) {
     queries_tile<64, true, 8, 4>(a);
 }
@@ -522,6 +526,7 @@ template <int D, bool EXACT, int I, int J, int TILES> LS_DEVICE void keys_tile(c
     store_rows<D, BK, S, THREADS>(a, part.dv, p.sequence, p.head, V, k0, T);
 }
 
+/* dK and dV, a tile of keys of a key/value head per block. */
 LS_KERNEL_ALONE(attention_keys_64, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) {
     keys_tile<64, true, 8, 4, 2>(a);
 }
@@ -619,6 +624,7 @@ template <class T> LS_DEVICE void forward_few(const ls_cuda_attention &a) {
     }
 }
 
+/* Computes o, m and l of one query of a head per block: generation. */
 LS_KERNEL_ALONE(attention_few, ls_cuda_attention, LS_CUDA_ATTENTION_FEW_THREADS) {
     LS_BY_TYPE(a.act, T, { forward_few<T>(a); });
 }

@@ -38,8 +38,11 @@ struct once_shared {
  * first, and the assignment of tiles to blocks rotates every round, so that each block gets long and short ones. */
 template <bool PAIRED> struct once_tiles {
     const ls_cuda_attention_tiles &t;
+    /* Returns the blocks, or pairs of blocks, of the grid. */
     LS_DEVICE uint32_t blocks() const { return PAIRED ? gridDim.x / 2 : gridDim.x; }
+    /* Returns the tiles, or pairs of tiles, of a head. */
     LS_DEVICE uint32_t rows() const { return PAIRED ? (t.rows + 1) / 2 : t.rows; }
+    /* Returns the number of this block's tile, or of this pair's, of a round; it may be behind the last. */
     LS_DEVICE uint32_t number(uint32_t round) const {
         const uint32_t self = PAIRED ? blockIdx.x / 2 : blockIdx.x, all = t.h.kv_heads * t.h.B;
         const uint32_t moved = all < blocks() ? round * (blocks() / 16) % blocks() : 0;
@@ -55,6 +58,7 @@ template <bool PAIRED> struct once_tiles {
         return p;
     }
 };
+/* Returns whether this is the first block of a pair; is_second_of_pair(): the second. */
 template <bool PAIRED> LS_DEVICE bool is_first_of_pair() { return PAIRED && blockIdx.x % 2 == 0; }
 template <bool PAIRED> LS_DEVICE bool is_second_of_pair() { return PAIRED && blockIdx.x % 2 == 1; }
 

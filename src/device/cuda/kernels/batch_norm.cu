@@ -107,6 +107,7 @@ template <bool RELU> LS_DEVICE void grad_sums(const ls_cuda_batch_norm &a) {
     a.chains[1][p.at] = c.dot;
 }
 
+/* Sums dy (behind ReLU) of each image and channel into chains[0], and its products with the normalised x into chains[1]. */
 LS_KERNEL_ALONE(batch_norm_grad_sums, ls_cuda_batch_norm, LS_CUDA_BATCH_NORM_CHAINS) {
     a.relu ? grad_sums<true>(a) : grad_sums<false>(a);
 }
@@ -214,6 +215,7 @@ template <int V, bool RESIDUAL> LS_DEVICE void apply_map(const ls_cuda_batch_nor
     }
 }
 
+/* Computes y from x, mean and rstd, with residual and ReLU if the call has them. */
 LS_KERNEL(batch_norm_apply, ls_cuda_batch_norm, LS_CUDA_BATCH_NORM_THREADS) {
     if (a.is_vector)
         a.residual ? apply_map<4, true>(a) : apply_map<4, false>(a);
@@ -254,6 +256,7 @@ template <int V, bool RELU> LS_DEVICE void input_grad_map(const ls_cuda_batch_no
     }
 }
 
+/* Computes dx, and dresidual if it is not NULL, from dy and the sums of grad_sums. */
 LS_KERNEL(batch_norm_input_grad, ls_cuda_batch_norm, LS_CUDA_BATCH_NORM_THREADS) {
     if (a.is_vector)
         a.relu ? input_grad_map<4, true>(a) : input_grad_map<4, false>(a);

@@ -1,6 +1,8 @@
 /* conv.cu: GEMMs over patches that are gathered from the images as a step is read (im2col without storing the matrix; kernels/gemm.cuh,
  * ls_gemm_patches in calls.h); launched by ops/gemm.c.
  *
+ * Names: the form of the GEMM and its tile (args/gemm.h); odd: channels that fill no vector. Readers are those of gemm.cuh.
+ *
  * Where channels fill no vector, elements are found one by one. What a tap reads outside of the image is an operand +0. */
 #include "device/cuda/common/patches.cuh"
 
@@ -136,6 +138,7 @@ template <int LINES, int THREADS, bool VECTOR> struct grid_across_k : quads_acro
     uint32_t left[base::COUNT]; /* rows until step1 or step0 */
     const ls_cuda_grid_rows *rows;
 
+    /* Finds the address of row k, for the thread's row number i. */
     LS_DEVICE void find(int i, uint32_t k) {
         at[i] = from + grid_row_at(*rows, k);
         left[i] = rows->n2.divisor - (k - divide(k, rows->n2) * rows->n2.divisor);
@@ -200,6 +203,7 @@ template <class S, bool VECTOR = true> LS_DEVICE void conv_tn(const ls_cuda_gemm
     multiply<S>(c.g, a, b, m0, n0);
 }
 
+/* The kernels: one for each form and tile. */
 LS_KERNEL_ALONE(conv_nn_large, ls_cuda_gemm_gather, large::THREADS) { conv_nn<large>(a); }
 LS_KERNEL_ALONE(conv_nn_narrow, ls_cuda_gemm_gather, narrow::THREADS) { conv_nn<narrow>(a); }
 LS_KERNEL_ALONE(conv_nn_small, ls_cuda_gemm_gather, small::THREADS) { conv_nn<small>(a); }

@@ -151,6 +151,7 @@ template <int WIDTH, int STRIDE, int OUT> struct walk {
     }
 };
 
+/* The kernels of 3 × 3 convolutions with rows of WIDTH windows. */
 template <int WIDTH, int STRIDE, int OUT> LS_DEVICE void conv_grad(const ls_cuda_conv_grad &a) {
     walk<WIDTH, STRIDE, OUT> w;
     w.run(a);
@@ -176,6 +177,7 @@ struct thin_walk {
     int slot, dy_slot;
     float sum[3];
 
+    /* Starts to load what the next turn needs, as walk::bring() does. */
     LS_DEVICE void bring(size_t outs) {
         if (turn < turns) {
             const int count = turn == 0 ? ROWS + 2 : turn % turns_each == 0 ? ROWS + 1 : ROWS;
@@ -195,6 +197,7 @@ struct thin_walk {
         }
         copy_async_commit();
     }
+    /* Adds a row of windows to the sums of the three taps of a row. */
     LS_DEVICE void multiply(const float *from, const float *d, uint32_t channels) {
         float pixel[3];
         pixel[0] = 0.0f;
@@ -251,6 +254,7 @@ struct thin_walk {
     }
 };
 
+/* Weight gradient of a 3 × 3 convolution over images of few channels, 32 windows wide. */
 LS_KERNEL_ALONE(conv_grad_thin, ls_cuda_conv_grad, LS_CUDA_CONV_GRAD_THIN_THREADS) {
     thin_walk w;
     w.run(a);
@@ -275,6 +279,7 @@ struct point_walk {
     int slot;
     float sum[OUT];
 
+    /* Starts to load the positions of the next turn and their dy. */
     LS_DEVICE void bring(const ls_cuda_conv_grad &a) {
         const int count = (int)min(end - next, (size_t)TURN);
         for (int q = threadIdx.x; q < count * 8; q += THREADS) {
@@ -290,6 +295,7 @@ struct point_walk {
         slot = slot == AHEAD ? 0 : slot + 1;
         copy_async_commit();
     }
+    /* Continues the chains with one position. */
     LS_DEVICE void multiply(const float *x, const float *dy) {
         const float4 d = *(const float4 *)dy;
         sum[0] = __fmaf_rn(d.x, *x, sum[0]);
@@ -334,11 +340,13 @@ struct point_walk {
     }
 };
 
+/* Weight gradient of a 1 × 1 convolution. */
 LS_KERNEL_ALONE(conv_grad_point, ls_cuda_conv_grad, LS_CUDA_CONV_GRAD_THREADS) {
     point_walk w;
     w.run(a);
 }
 
+/* Weight gradients of 3 × 3 convolutions: the name has the width of dy and, if it is 2, the stride. */
 LS_KERNEL_ALONE(conv_grad_32, ls_cuda_conv_grad, LS_CUDA_CONV_GRAD_THREADS) { conv_grad<32, 1, LS_CUDA_CONV_GRAD_OUT(32)>(a); }
 LS_KERNEL_ALONE(conv_grad_16, ls_cuda_conv_grad, LS_CUDA_CONV_GRAD_THREADS) { conv_grad<16, 1, LS_CUDA_CONV_GRAD_OUT(16)>(a); }
 LS_KERNEL_ALONE(conv_grad_8, ls_cuda_conv_grad, LS_CUDA_CONV_GRAD_THREADS) { conv_grad<8, 1, LS_CUDA_CONV_GRAD_OUT(8)>(a); }

@@ -13,6 +13,7 @@ template <class To, class From> LS_DEVICE void convert_elems(const ls_cuda_conve
         [&](auto w, size_t i, const auto &x) { store_pack<w.n>((To *)a.out + i, map(x, one_nan)); });
 }
 
+/* Converts between fp32 and bf16 or fp16. */
 LS_KERNEL(convert, ls_cuda_convert, LS_CUDA_PACK_THREADS) {
     if (a.to == LS_CUDA_BF16)
         convert_elems<bf16, float>(a);
@@ -33,6 +34,7 @@ template <class T> LS_DEVICE void round_elems(const ls_cuda_convert &a) {
         });
 }
 
+/* Rounds fp32 to a 16-bit format and stores it as fp32. */
 LS_KERNEL(round, ls_cuda_convert, LS_CUDA_PACK_THREADS) {
     if (a.to == LS_CUDA_BF16)
         round_elems<bf16>(a);
@@ -59,6 +61,7 @@ template <class T> LS_DEVICE void copy_words(const ls_cuda_copy_rows &a) {
     }
 }
 
+/* Copies rows of bytes, by words of a.width bytes. */
 LS_KERNEL(copy_rows, ls_cuda_copy_rows, LS_CUDA_PACK_THREADS) {
     if (a.width == 16)
         copy_words<uint4>(a);

@@ -79,6 +79,7 @@ template <class T> LS_DEVICE void find(const ls_cuda_find &a) {
     if (first != ~0ull) atomicMin(a.first, first);
 }
 
+/* Sets *first to the index of the first element that is not finite; leaves it if there is none. */
 LS_KERNEL(find_bad, ls_cuda_find, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.dtype, T, { find<T>(a); });
 }

@@ -50,6 +50,7 @@ template <class X, class Y> LS_DEVICE void drop_any(const ls_cuda_dropout &a) {
     }
 }
 
+/* Computes y = residual + what dropout leaves of x. */
 LS_KERNEL(dropout_add, ls_cuda_dropout, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.x_dtype, X,
                { LS_BY_TYPE(a.y_dtype, Y, { a.rows.aligned ? drop_packs<X, Y>(a) : drop_any<X, Y>(a); }); });

@@ -27,6 +27,7 @@ template <class T> LS_DEVICE void embed_rows(const ls_cuda_embed &a) {
         });
 }
 
+/* Computes y of each token: its row of the table plus that of its position. */
 LS_KERNEL(embed_forward, ls_cuda_embed, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.token_dtype, T, { embed_rows<T>(a); });
 }
@@ -61,6 +62,7 @@ template <int W, class T> LS_DEVICE void rotate(const ls_cuda_rope &a) {
     }
 }
 
+/* Rotates heads by the angles of their positions, or back. */
 LS_KERNEL(rope, ls_cuda_rope, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.act, T, { a.aligned ? rotate<widest<T>::n, T>(a) : rotate<1, T>(a); });
 }

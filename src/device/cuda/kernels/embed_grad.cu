@@ -204,6 +204,7 @@ template <int LEVELS> LS_DEVICE void sum_ids(const ls_cuda_token_grad &a) {
 
 /* Sums ids with up to 2^LS_CUDA_FEW_LEVELS groups, for which registers remain for more warps; token_grad_many any number. */
 LS_KERNEL_MANY(token_grad, ls_cuda_token_grad, LS_CUDA_TOKEN_GRAD_THREADS, 4) { sum_ids<LS_CUDA_FEW_LEVELS>(a); }
+/* Sums ids with any number of groups; token_grad is faster for up to 2^LS_CUDA_FEW_LEVELS. */
 LS_KERNEL(token_grad_many, ls_cuda_token_grad, LS_CUDA_TOKEN_GRAD_THREADS) { sum_ids<12>(a); }
 
 /* ---- ids with many rows ------------------------------------------------------------------------------------------ */

@@ -1,14 +1,20 @@
 /* gemm.cu: GEMMs of aligned fp32 in three forms, in tiles of several sizes; GEMMs of few rows (generation); the tree over the sums of
- * slices that blocks computed separately. Launched by ops/gemm.c. */
+ * slices that blocks computed separately. Launched by
+ * ops/gemm.c.
+ *
+ * Names: the form of the GEMM (nn, nt, tn) and the tile (large … tiny, args/gemm.h); odd: rows of A are not aligned; row, rows: C has one row,
+ * or up to 8. */
 #include "device/cuda/kernels/gemm.cuh"
 
-/* Computes this block's tile, of shape S, of C = A·B; gemm_nt: of A·Bᵀ, gemm_tn: of Aᵀ·B. A_VECTOR false: rows of A are not aligned. */
+/* Computes this block's tile, of shape S, of C = A·B. A_VECTOR false: rows of A are not aligned. */
 template <class S, bool A_VECTOR = true> LS_DEVICE void gemm_nn(const ls_cuda_gemm &g) {
     gemm<S, rows_along_k<S::BM, S::THREADS, A_VECTOR>, columns_across_k<S::BN, S::THREADS, true>>(g);
 }
+/* The same of C = A·Bᵀ. */
 template <class S> LS_DEVICE void gemm_nt(const ls_cuda_gemm &g) {
     gemm<S, rows_along_k<S::BM, S::THREADS, true>, rows_along_k<S::BN, S::THREADS, true>>(g);
 }
+/* The same of C = Aᵀ·B. */
 template <class S, bool A_VECTOR = true> LS_DEVICE void gemm_tn(const ls_cuda_gemm &g) {
     gemm<S, columns_across_k<S::BM, S::THREADS, A_VECTOR>, columns_across_k<S::BN, S::THREADS, true>>(g);
 }
@@ -114,6 +120,7 @@ template <bool ALONG, int M> LS_DEVICE void gemm_thin(const ls_cuda_gemm &g) {
     }
 }
 
+/* GEMMs of few rows: a thread has a column of C. */
 LS_KERNEL(gemm_nn_row, ls_cuda_gemm, LS_CUDA_GEMM_THIN_N) { gemm_thin<false, 1>(a); }
 LS_KERNEL(gemm_nn_rows, ls_cuda_gemm, LS_CUDA_GEMM_THIN_N) { gemm_thin<false, LS_CUDA_GEMM_THIN_M>(a); }
 LS_KERNEL(gemm_nt_row, ls_cuda_gemm, LS_CUDA_GEMM_THIN_N) { gemm_thin<true, 1>(a); }

@@ -46,6 +46,7 @@ template <int LINES, int THREADS> struct lines_along_k {
     /* A thread has numbers 4·k4() … of line(i). */
     LS_DEVICE static int k4() { return threadIdx.x % 4; }
     LS_DEVICE static int line(int i) { return threadIdx.x / 4 + i * (THREADS / 4); }
+    /* Returns where the first of the thread's four numbers of line(i) lies in the step at `to`. */
     LS_DEVICE static float *place(float *to, int i) {
         return to + k_at<LINES>(4 * k4()) + line(i);
     }
@@ -227,6 +228,7 @@ template <class S> struct waiting_sums {
     enum { ELEMS = S::BM * S::BN };
     float *near, *far;
     int near_levels;
+    /* `shared`: memory of the block for the near levels. */
     LS_DEVICE waiting_sums(const ls_cuda_gemm &g, float *shared) {
         near = shared;
         near_levels = g.near_levels;
@@ -401,6 +403,7 @@ struct gemm_step {
     size_t k;
     uint32_t full;
     int rest, slice;
+    /* Returns whether there is a step: false behind the last. */
     LS_DEVICE bool is_there() const { return full || rest; }
     /* Advances to the next slice with k if this one has none left. */
     LS_DEVICE void settle(const ls_cuda_gemm &g, int last) {

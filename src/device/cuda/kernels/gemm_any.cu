@@ -73,13 +73,15 @@ template <int LINES, int THREADS> struct any_columns_across_k : quads_across_k<L
     }
 };
 
-/* Computes this block's tile, of shape S, of C = A·B; any_nt: of A·Bᵀ, any_tn: of Aᵀ·B. */
+/* Computes this block's tile, of shape S, of C = A·B. */
 template <class S> LS_DEVICE void any_nn(const ls_cuda_gemm &g) {
     gemm<S, any_rows_along_k<S::BM, S::THREADS>, any_columns_across_k<S::BN, S::THREADS>>(g);
 }
+/* The same of C = A·Bᵀ. */
 template <class S> LS_DEVICE void any_nt(const ls_cuda_gemm &g) {
     gemm<S, any_rows_along_k<S::BM, S::THREADS>, any_rows_along_k<S::BN, S::THREADS>>(g);
 }
+/* The same of C = Aᵀ·B. */
 template <class S> LS_DEVICE void any_tn(const ls_cuda_gemm &g) {
     gemm<S, any_columns_across_k<S::BM, S::THREADS>, any_columns_across_k<S::BN, S::THREADS>>(g);
 }

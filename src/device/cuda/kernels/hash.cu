@@ -146,8 +146,9 @@ LS_DEVICE hash128 hash_long(const unsigned char *x, size_t n, int align, u64 (*s
 
 /* ---- up to 240 bytes --------------------------------------------------------------------------------------------- */
 
-/* Reads eight bytes, little-endian, from any address; read4(): four. */
+/* Reads eight bytes, little-endian, from any address. */
 LS_DEVICE u64 read8(const unsigned char *p) { return read<1>(p); }
+/* Reads four bytes, little-endian, from any address. */
 LS_DEVICE uint32_t read4(const unsigned char *p) {
     return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
@@ -179,7 +180,7 @@ LS_DEVICE void mix_both(hash128 &h, const unsigned char *x, const unsigned char 
     h.hi = (h.hi + mix(y, key + 16)) ^ (read8(x) + read8(x + 8));
 }
 
-/* Returns the hash of n bytes, 1 to 3; the next functions: of up to 8, 16 and 240. */
+/* Returns the hash of n bytes, 1 to 3. */
 LS_DEVICE hash128 hash_to_3(const unsigned char *x, unsigned n) {
     const uint32_t lo = (uint32_t)x[0] << 16 | (uint32_t)x[n / 2] << 24 | x[n - 1] | n << 8;
     const uint32_t swapped = (uint32_t)(swap8(lo) >> 32), hi = swapped << 13 | swapped >> 19;
@@ -187,6 +188,7 @@ LS_DEVICE hash128 hash_to_3(const unsigned char *x, unsigned n) {
             avalanche64(hi ^ (u64)(read4(secret + 8) ^ read4(secret + 12)))};
 }
 
+/* Returns the hash of n bytes, 4 to 8. */
 LS_DEVICE hash128 hash_to_8(const unsigned char *x, unsigned n) {
     const u64 keyed = (read4(x) | (u64)read4(x + n - 4) << 32) ^ flip(16), by = PRIME64_1 + (n << 2);
     u64 lo = keyed * by, hi = (u64)__umul64hi(keyed, by);
@@ -196,6 +198,7 @@ LS_DEVICE hash128 hash_to_8(const unsigned char *x, unsigned n) {
     return {lo ^ lo >> 28, avalanche(hi)};
 }
 
+/* Returns the hash of n bytes, 9 to 16. */
 LS_DEVICE hash128 hash_to_16(const unsigned char *x, unsigned n) {
     const u64 first = read8(x), last = read8(x + n - 8), keyed = first ^ last ^ flip(32), high = last ^ flip(48);
     u64 lo = keyed * PRIME64_1 + ((u64)(n - 1) << 54), hi = (u64)__umul64hi(keyed, PRIME64_1);
@@ -204,6 +207,7 @@ LS_DEVICE hash128 hash_to_16(const unsigned char *x, unsigned n) {
     return {avalanche(lo * PRIME64_2), avalanche((u64)__umul64hi(lo, PRIME64_2) + hi * PRIME64_2)};
 }
 
+/* Returns the hash of n bytes, 17 to 240. */
 LS_DEVICE hash128 hash_to_240(const unsigned char *x, unsigned n) {
     enum { FIRST = 128, OFFSET = 3, LAST = 103 };
     hash128 h = {n * PRIME64_1, 0};

@@ -54,8 +54,7 @@ template <int TA, int TB, bool IS_F16, class S> struct held_tiles {
         __syncwarp();
     }
 
-    /* Passes the sums of a unit to the block that completes it, and take_over() reads those of a unit that another block began
-     * (hgmma_part). is_second: the first slice is complete and held. */
+    /* Writes the sums of a unit for the block that completes it (hgmma_part). is_second: the first slice is complete and held. */
     LS_DEVICE void hand_over(bool is_second) const {
         const part_type self(a);
         const uint32_t to = block_number();
@@ -67,6 +66,7 @@ template <int TA, int TB, bool IS_F16, class S> struct held_tiles {
         }
         self.tell_begun(to);
     }
+    /* Waits for and reads the sums of a unit that another block began. is_second: its first slice is complete. */
     LS_DEVICE void take_over(bool is_second) {
         const part_type self(a);
         const uint32_t from = block_number() + 1;
@@ -168,6 +168,7 @@ template <int BN, int TA, int TB> LS_DEVICE void hgmma(const ls_cuda_hgmma &) {}
 
 #endif
 
+/* The kernels: the form of the GEMM and the columns of a tile. */
 LS_KERNEL_ALONE(hgmma_nn_256, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma<256, 0, 1>(a); }
 LS_KERNEL_ALONE(hgmma_nn_192, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma<192, 0, 1>(a); }
 LS_KERNEL_ALONE(hgmma_nn_128, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma<128, 0, 1>(a); }

@@ -252,9 +252,11 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
     LS_DEVICE float4 *set_at(float *sets, size_t number) const {
         return (float4 *)(sets + number * (BM * BN)) + warpgroup * 128 + thread;
     }
+    /* Writes N of this thread's sums to a set. */
     template <int N> LS_DEVICE void write_set(float4 *to, const float (&x)[N]) const {
         LS_UNROLL for (int q = 0; q < N / 4; q++) to[q * THREADS] = make_float4(x[4 * q], x[4 * q + 1], x[4 * q + 2], x[4 * q + 3]);
     }
+    /* Reads N of this thread's sums from a set, past L1, because another block wrote them. */
     template <int N> LS_DEVICE void read_set(const float4 *from, float (&x)[N]) const {
         LS_UNROLL for (int q = 0; q < N / 4; q++) {
             const float4 v = __ldcg(from + q * THREADS);
@@ -328,6 +330,7 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
                 if (count > 1) y = left[1] + y;
             });
     }
+    /* Adds the bias to the sums. */
     LS_DEVICE void add_bias(sums &d) const {
         LS_UNROLL for (int j = 0; j < QUADS; j++) {
             const uint32_t c = column + 8 * j;
@@ -355,7 +358,7 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
                                (int)u.m0 + warpgroup * 64 + warp * 16, a.g.parts ? u.part : 0);
         }
     }
-    /* Write one piece to an output buffer, swizzled: 4 quads of fp32, or 8 quads of 16-bit numbers. */
+    /* Writes a piece of 4 quads of fp32 to an output buffer, swizzled. */
     LS_DEVICE void write_f32(const float *d, uint8_t *to) const {
         const int r = thread % 32 / 4, c = thread % 4;
         LS_UNROLL for (int j = 0; j < 4; j++) {
@@ -365,6 +368,7 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
             *(float2 *)(to + (r + 8) * 128 + piece) = make_float2(x[2], x[3]);
         }
     }
+    /* Writes a piece of 8 quads, rounded to 16 bits, to an output buffer, swizzled. */
     template <bool TO_F16> LS_DEVICE void write_16(const float *d, uint8_t *to) const {
         const int r = thread % 16, c = thread % 32 / 16;
         LS_UNROLL for (int j = 0; j < 4; j++) {
@@ -373,9 +377,11 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
                            pair_of<TO_F16>(x[2], x[3]), pair_of<TO_F16>(x[4], x[5]), pair_of<TO_F16>(x[6], x[7]));
         }
     }
+    /* Stores the tile as fp32 by TMA. */
     LS_DEVICE void store_f32(const sums &d, hgmma_shared<BN> &s, const hgmma_unit &u) const {
         store_pieces<BN / 32>(s, u, [&](int q, uint8_t *to) { write_f32(d + q * 16, to); });
     }
+    /* Rounds the tile to 16 bits and stores it by TMA. */
     template <bool TO_F16> LS_DEVICE void store_16(const sums &d, hgmma_shared<BN> &s, const hgmma_unit &u) const {
         store_pieces<BN / 64>(s, u, [&](int q, uint8_t *to) { write_16<TO_F16>(d + q * 32, to); });
     }
@@ -567,12 +573,13 @@ template <class PART, int BN, bool IS_F16, int TA, int TB, class S> struct hgmma
             steps.advance();
         }
     }
-    /* Returns the tile of turn `turn` of this block, has() whether there is one. */
+    /* Returns the tile of turn `turn` of this block. */
     LS_DEVICE hgmma_unit unit_of(uint32_t turn) const {
         hgmma_piece p;
         find_piece(a, found_again(turn), p);
         return hgmma_unit(a, p.unit, BN);
     }
+    /* Returns whether this block has a tile in turn `turn`; the same in all threads. */
     LS_DEVICE bool has(uint32_t turn) const {
         hgmma_piece p;
         return uniform(find_piece(a, found_again(turn), p));

@@ -80,12 +80,14 @@ template <bool IS_F16> LS_DEVICE uint4 rounded(const float *x) {
 template <bool IS_F16, int END, bool HAS_Y> struct act_numbers {
     enum { FN = END == LS_CUDA_HGMMA_GATED_GRAD || END == LS_CUDA_HGMMA_GATED ? LS_CUDA_SILU : LS_CUDA_GELU };
     enum { BY_SLOPE = !IS_F16 && END == LS_CUDA_HGMMA_GELU_GRAD && !HAS_Y };
+    /* Fills the table that of() or the slopes need; none for fp16. A barrier must follow. */
     LS_DEVICE static void make(act_shared &s, int thread, int threads) {
         if (BY_SLOPE)
             gelu_slopes{s.table}.make(thread, threads);
         else if (!IS_F16)
             act_table<FN>{s.table}.make(thread, threads);
     }
+    /* Sets t to the tanhs or sigmoids of x. */
     template <int W> LS_DEVICE static void of(act_shared &s, const float (&x)[W], float (&t)[W]) {
         if constexpr (IS_F16) {
             LS_UNROLL for (int k = 0; k < W; k++) t[k] = FN == LS_CUDA_SILU ? sigmoid_of(x[k]) : gelu_tanh(x[k], x[k] * x[k]);
@@ -170,6 +172,7 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
         if (END == LS_CUDA_HGMMA_GATED_GRAD) x.up = read(at + a.gate.divisor);
         return x;
     }
+    /* Loads the batch of turns that begins with turn FIRST. */
     template <bool WHOLE, int FIRST> LS_DEVICE void load_batch(const tile &t, int half, uint32_t after, numbers (&in)[BATCH]) const {
         LS_UNROLL for (int i = 0; i < BATCH; i++)
             if (FIRST + i < HALF_TURNS) in[i] = load<WHOLE>(t, half, FIRST + i, after);
@@ -267,12 +270,14 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
         else
             return is_there;
     }
+    /* Loads the first batch of a tile, if there is one. */
     LS_DEVICE void load_first(const tile &t, bool is_there, uint32_t after, numbers (&in)[BATCH]) const {
         if (is_there && t.is_whole())
             load_batch<true, 0>(t, 0, after, in);
         else if (is_there)
             load_batch<false, 0>(t, 0, after, in);
     }
+    /* Runs the epilogue of all tiles of this block, in the order in which the consumers leave them. */
     LS_DEVICE void run() const {
         uint32_t turn = 0, phase = 0;
         tile t;
@@ -303,6 +308,7 @@ template <bool IS_F16> struct gate_end {
 
     LS_DEVICE gate_end(const ls_cuda_hgmma &a, act_shared &s, int thread)
         : a(a), s(s), thread(thread), row(thread / ROW_PIECES), piece(thread % ROW_PIECES) {}
+    /* Computes a piece: stores gate and up to C at `at`, and silu(gate)·up to y. */
     LS_DEVICE void end_piece(int half, int r, size_t at, size_t y_at) const {
         const uint4 gate = *(const uint4 *)piece_at(s, half, r, piece), up = *(const uint4 *)piece_at(s, half, r, piece + ROW_PIECES);
         float x[8], u[8], n[8];
@@ -314,6 +320,7 @@ template <bool IS_F16> struct gate_end {
         store(a.g.c, at + a.gate.divisor, up);
         store(a.y, y_at, rounded<IS_F16>(x));
     }
+    /* Runs the epilogue of all tiles of this block, in the order in which the consumers leave them. */
     LS_DEVICE void run() const {
         hgmma_piece p;
         uint32_t phase = 0;
@@ -396,6 +403,7 @@ template <bool IS_F16, int END> LS_DEVICE void hgmma_act(const ls_cuda_hgmma &) 
 
 #endif
 
+/* The kernels: the epilogue and the element type. */
 LS_KERNEL_ALONE(hgmma_gelu_bf16, ls_cuda_hgmma, LS_CUDA_HGMMA_ACT_THREADS) { hgmma_act<false, LS_CUDA_HGMMA_GELU>(a); }
 LS_KERNEL_ALONE(hgmma_gelu_f16, ls_cuda_hgmma, LS_CUDA_HGMMA_ACT_THREADS) { hgmma_act<true, LS_CUDA_HGMMA_GELU>(a); }
 LS_KERNEL_ALONE(hgmma_gelu_grad_bf16, ls_cuda_hgmma, LS_CUDA_HGMMA_ACT_THREADS) { hgmma_act<false, LS_CUDA_HGMMA_GELU_GRAD>(a); }

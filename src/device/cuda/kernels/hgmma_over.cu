@@ -107,6 +107,7 @@ template <int TA, int TB, bool IS_F16, class S> struct tall_tiles {
         out.m0 += BM;
         finish(lower, out);
     }
+    /* Computes all pieces of this block. The consumer warpgroups run it. */
     LS_DEVICE void run() {
         int is_begun = 0;
         uint32_t left;
@@ -154,6 +155,7 @@ template <int TA, int TB> LS_DEVICE void hgmma_tall(const ls_cuda_hgmma &) {}
 
 #endif
 
+/* The kernels: the form of the GEMM; _2: of two slices. */
 LS_KERNEL_ALONE(hgmma_over_nn, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma_over<0, 1, 1>(a); }
 LS_KERNEL_ALONE(hgmma_over_nt, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma_over<0, 0, 1>(a); }
 LS_KERNEL_ALONE(hgmma_over_nt_spread, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma_over<0, 0, 1, spread_part>(a); }

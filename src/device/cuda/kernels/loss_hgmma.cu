@@ -187,8 +187,9 @@ template <class T> LS_DEVICE uint32_t max_two(uint32_t a, uint32_t b) {
 }
 #endif
 
-/* Returns −∞ twice. */
+/* Returns −∞ twice, packed, in the type of the argument. */
 LS_DEVICE uint32_t lowest_two(bf16) { return 0xFF80FF80u; }
+/* The same for fp16. */
 LS_DEVICE uint32_t lowest_two(f16) { return 0xFC00FC00u; }
 
 /* Widens the eight logits of 16 bytes. */
@@ -337,13 +338,14 @@ template <class T> LS_DEVICE void do_rows(const ls_cuda_loss &a, uint4 *row, flo
     if (dz) exchange_rows<T>(at, t, z_target, dz, nullptr);
 }
 
-/* Computes whole rows whose slices begin with packs. */
+/* Computes whole rows of bf16 logits, whose slices begin with packs. */
 LS_KERNEL_ALONE(loss_hgmma_bf16, ls_cuda_loss, THREADS) {
     __shared__ float space[THREADS / 32];
     LS_SHARED(uint4, row);
     do_rows<bf16>(a, row, space);
 }
 
+/* Computes whole rows of fp16 logits, whose slices begin with packs. */
 LS_KERNEL_ALONE(loss_hgmma_f16, ls_cuda_loss, THREADS) {
     __shared__ float space[THREADS / 32];
     LS_SHARED(uint4, row);

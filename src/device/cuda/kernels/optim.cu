@@ -160,6 +160,7 @@ template <int N> struct state_sums_of {
     uint32_t place[4];
     uint64_t lo = 0, hi[N] = {}; /* lo: of tensor threadIdx.x alone, of all threads */
 
+    /* Prepares the factors for a part that begins with element `begin` of the piece. All threads of the block call it. */
     LS_DEVICE state_sums_of(room &shared, const ls_cuda_update_piece &p, size_t begin) : space(shared), piece(p), begin(begin) {
         const uint64_t first = p.first + begin;
         from = (unsigned)(first % LS_CUDA_STATE_BLOCK);

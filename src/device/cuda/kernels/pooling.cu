@@ -47,6 +47,7 @@ template <int V> struct channels {
 /* Group `at` of what is written: its image, row, column and first channel. */
 struct place {
     uint32_t image, y, x, channel;
+    /* Computes the fields for group `at`, of V channels. */
     template <int V> LS_DEVICE void find(const ls_cuda_pooling &a, uint32_t at) {
         uint32_t pixel = divide(at, a.groups), line = divide(pixel, a.across);
         channel = (at - pixel * a.groups.divisor) * V;
@@ -141,6 +142,7 @@ template <int V> LS_DEVICE void max_pixel(const ls_cuda_pooling &a, uint32_t at)
     sum.store(a.dx + pixel_at(a, p, p.y, p.x));
 }
 
+/* The kernels of max pooling: y and taps forward, dx backward. */
 LS_KERNEL(max_pool_forward, ls_cuda_pooling, LS_CUDA_POOLING_THREADS){
     LS_FOR_GROUPS(max_window)} LS_KERNEL(max_pool_backward, ls_cuda_pooling,
                                          LS_CUDA_POOLING_THREADS){LS_FOR_GROUPS(max_pixel)}
@@ -188,6 +190,7 @@ template <int V> LS_DEVICE void mean_pixel(const ls_cuda_pooling &a, uint32_t at
     sum.store(a.dx + pixel_at(a, p, p.y, p.x));
 }
 
+/* The kernels of mean pooling: y forward, dx backward. */
 LS_KERNEL(mean_pool_forward, ls_cuda_pooling, LS_CUDA_POOLING_THREADS){
     LS_FOR_GROUPS(mean_window)} LS_KERNEL(mean_pool_backward, ls_cuda_pooling, LS_CUDA_POOLING_THREADS) {
     LS_FOR_GROUPS(mean_pixel)

@@ -16,6 +16,7 @@ template <class T> LS_DEVICE void add_elems(const ls_cuda_add &a) {
         [&](auto w, size_t i, const auto &in) { store_pack<w.n>(a.y + i, add(in.a, in.b)); });
 }
 
+/* Computes y = a + b; b may be 16-bit. */
 LS_KERNEL(add, ls_cuda_add, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.b_dtype, T, { add_elems<T>(a); });
 }
@@ -104,6 +105,7 @@ template <class T> LS_DEVICE void tree_elems(const ls_cuda_join &a) {
         [&](auto w, size_t i, const auto &sum) { store_pack<w.n>(a.out + i, sum); });
 }
 
+/* Computes the tree of any number of leaves; tree_sum_few is faster for up to four. */
 LS_KERNEL(tree_sum, ls_cuda_join, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.dtype, T, { tree_elems<T>(a); });
 }

@@ -36,6 +36,7 @@ template <int KIND, int W, class T> struct chain_rows {
           mean(KIND == LS_CUDA_CHAIN_LAYER ? a.mean + row : nullptr),
           rstd(KIND == LS_CUDA_CHAIN_BIAS ? nullptr : a.rstd + row) {}
 
+    /* Loads the pack of the next row, and advances. */
     LS_DEVICE chain_packs<W> load_next(const ls_cuda_chains &a) {
         chain_packs<W> in = {};
         in.dy = load_pack<W>(dy), dy += a.dy_stride;
@@ -238,6 +239,7 @@ struct group_sums {
         : start(start), sum(start), group(0), bound(size_at(a.bounds, 1)) {
         t.begin();
     }
+    /* Ends a group: pushes its sum to the tree and begins the next group. */
     LS_DEVICE void end_group(const ls_cuda_token_join &a) {
         t.push(group++, {{sum}});
         sum = start;
