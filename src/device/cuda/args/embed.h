@@ -25,9 +25,8 @@ typedef struct ls_cuda_embed {
 /* As ls_rope_call. A thread has a pack of pairs (i, i + d/2) of a head; packs are counted through a row, head
  * after head, and all of a launch in 31 bits. */
 typedef struct ls_cuda_rope {
-    int act, back,
-        aligned;       /* act: ls_dtype; back: rotate gradients back; aligned: packs of 16 bytes, else single pairs */
-    size_t rows, half; /* half: d/2, the pairs of a head */
+    int act, back, aligned;               /* ls_dtype; rotate gradients back; packs of 16 bytes, else single pairs */
+    size_t rows, half;                    /* half: d/2, the pairs of a head */
     ls_cuda_divider units, packs, period; /* divisors: packs of a row; packs of a head; positions of the table */
     void *y;
     size_t y_row_stride, y_head_stride;

@@ -38,7 +38,7 @@ enum { LS_CUDA_GEMM_GAP = 8 };
 #define LS_CUDA_GEMM_TINY 32, 32, 4, 4
 
 /* Rows that are not one stride apart (ls_gemm_grid): n1 and n2 are the divisors that split a row number, step0 …
- * step2 elements. */
+ * step2 the elements between rows (row (i·n1 + j)·n2 + l is i·step0 + j·step1 + l·step2 behind the first). */
 typedef struct ls_cuda_grid_rows {
     ls_cuda_divider n1, n2;
     size_t step0, step1, step2;

@@ -6,8 +6,8 @@
 #include "device/cuda/common/list.h"
 
 enum {
-    LS_CUDA_LOSS_THREADS = 1024, /* of a block, at most; */
-    LS_CUDA_LOSS_GRAD = 512,     /* of a block of loss_grad, at most; */
+    LS_CUDA_LOSS_THREADS = 1024, /* of a block, at most */
+    LS_CUDA_LOSS_GRAD = 512,     /* of a block of loss_grad, at most */
     LS_CUDA_LOSS_VALUES = 256,   /* of a block of loss_values: a row each */
     LS_CUDA_LOSS_SUMS = 16       /* slices of rows that a block of loss_sums adds, 16 threads each */
 };

@@ -7,11 +7,10 @@
 #include "device/cuda/common/list.h"
 
 enum {
-    LS_CUDA_NORM_ROWS = 8,      /* of a block, at most */
-    LS_CUDA_NORM_THREADS = 256, /* of a block, at most */
-    LS_CUDA_NORM_CHAIN_THREADS =
-        512,                   /* the same in the kernels with a chain of tokens, where a thread has four columns */
-    LS_CUDA_NORM_FEW_ROWS = 4, /* of a block at a time in layer_norm_chains_few and rms_norm_chains_few */
+    LS_CUDA_NORM_ROWS = 8,            /* of a block, at most */
+    LS_CUDA_NORM_THREADS = 256,       /* of a block, at most */
+    LS_CUDA_NORM_CHAIN_THREADS = 512, /* the same with a chain of tokens, where a thread has four columns */
+    LS_CUDA_NORM_FEW_ROWS = 4,        /* of a block at a time in layer_norm_chains_few and rms_norm_chains_few */
 };
 
 /* The fields of ls_norm_call; pointers are device memory. */
@@ -45,8 +44,7 @@ typedef struct ls_cuda_norm_chains {
     ls_cuda_norm norm;
     ls_cuda_slices slices;
     size_t block, most;
-    float *dw, *db,
-        *dx_sums; /* [sequence][slice][block of tokens][column], which token_join_few adds; NULL: not wanted */
+    float *dw, *db, *dx_sums; /* [sequence][slice][block of tokens][column], for token_join_few; NULL: not wanted */
 } ls_cuda_norm_chains;
 
 #endif

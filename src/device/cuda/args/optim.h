@@ -23,9 +23,8 @@ typedef struct ls_cuda_update_piece {
     void *copy;           /* 16-bit weights for matmuls; NULL: none */
     const float *g;
     size_t from, n;
-    unsigned long long *check; /* LS_CUDA_CHECK_STATES for each block, of w and of each moment; NULL: none are kept */
-    unsigned long long
-        *damage; /* becomes the largest ls_damage_word() of blocks whose sums differ; NULL: nothing is compared */
+    unsigned long long *check;  /* LS_CUDA_CHECK_STATES for each block, of w and of each moment; NULL: none are kept */
+    unsigned long long *damage; /* the largest ls_damage_word() of blocks that differ; NULL: nothing is compared */
     unsigned long long damage_first; /* what that word is the complement of, for w of the first block */
     unsigned long long *sums;        /* lo, hi of w and of each moment; NULL: none are made */
     uint64_t tensor, first;          /* of w; those of the moments follow */
@@ -38,11 +37,8 @@ typedef struct ls_cuda_update_piece {
 
 /* Sums of a block, of w and two moments; the bit of a damage word at which the state's number begins. */
 enum { LS_CUDA_CHECK_STATES = 3, LS_CUDA_CHECK_STATE_BIT = 32 };
-enum {
-    LS_CUDA_UPDATE_PIECES = 256,
-    LS_CUDA_UPDATE_FEW = 4,
-    LS_CUDA_UPDATE_ELEMS = 8192
-}; /* pieces of a launch; those passed by value; elements of a thread block */
+/* Pieces of a launch; those passed by value; elements of a thread block. */
+enum { LS_CUDA_UPDATE_PIECES = 256, LS_CUDA_UPDATE_FEW = 4, LS_CUDA_UPDATE_ELEMS = 8192 };
 
 /* The arguments of adamw and sgd. */
 typedef struct ls_cuda_update {

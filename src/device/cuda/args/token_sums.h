@@ -8,10 +8,8 @@
 #include "device/cuda/common/list.h"
 #include "device/cuda/common/pack.h"
 
-enum {
-    LS_CUDA_CHAIN_THREADS = 64,
-    LS_CUDA_CHAIN_WARPS = 8
-};                                /* of a block: with whole slices; with slices cut into blocks */
+/* Of a block: threads, where slices are whole; warps, where slices are cut into blocks of tokens. */
+enum { LS_CUDA_CHAIN_THREADS = 64, LS_CUDA_CHAIN_WARPS = 8 };
 enum { LS_CUDA_JOIN_WARPS = 16 }; /* of a block of token_join_few */
 enum { LS_CUDA_TOKEN_SUMS = 3 };  /* sums of one operation, at most: of dw, db and dx */
 /* What is summed: dy; dy and its products with the normalised x; these products alone. */
@@ -36,8 +34,7 @@ typedef struct ls_cuda_chains {
  * groups, then by the tree over groups. */
 typedef struct ls_cuda_token_join {
     ls_cuda_rows rows;
-    ls_cuda_slices
-        slices;   /* a row for each; a slice without tokens contributes nothing; slices.slices 0: rows are no slices */
+    ls_cuda_slices slices; /* a row for each; one without tokens contributes nothing; slices 0: rows are no slices */
     size_t block; /* tokens of the chains that a slice was cut into, which are added in order; 0: it is one chain */
     size_t in_stride, in_sequence; /* elements from a row to the next, from a sequence to the next */
     const float *in[LS_CUDA_TOKEN_SUMS];

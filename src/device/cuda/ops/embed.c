@@ -6,10 +6,8 @@
 #include "device/cuda/ops/ops.h"
 #include "device/cuda/ops/pack.h"
 
-enum {
-    WIDTH = 4,
-    COUNT_MAX = INT32_MAX - (1 << 20)
-}; /* COUNT_MAX: threads that are counted in 31 bits, the last block included */
+/* WIDTH: of a pack; COUNT_MAX: threads that are counted in 31 bits, the last block included. */
+enum { WIDTH = 4, COUNT_MAX = INT32_MAX - (1 << 20) };
 
 LS_ASSERT_ARGS(ls_embed_call, 8);
 LS_ASSERT_ARGS(ls_embed_tokens, 5);
