@@ -254,7 +254,8 @@ bool ls_cuda_ask(ls_device *device, const char *operation, const ls_gemm *produc
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */
 
-/* Implements ls_device_record(). The ring of EVENTS events of the queue is reused without waiting. */
+/* Implements ls_device_record(): sets *out to an event at the present end of the current queue. The ring of EVENTS
+ * events of the queue is reused without waiting. */
 static ls_status record_event(ls_device *device, ls_event *out) {
     cuda_device *cuda = cuda_of(device);
     int queue = device->queue;
@@ -276,8 +277,8 @@ static ls_status check_event(const cuda_device *cuda, ls_event event) {
                    (unsigned long long)event.number, (unsigned long long)recorded);
 }
 
-/* Implements ls_device_follow(): makes the current stream, not the host, wait. Nothing to do for an event of the
- * same queue. */
+/* Implements ls_device_follow(): makes the current stream, not the host, wait for an event of another queue.
+ * Nothing to do for one of the same queue. */
 static ls_status follow_event(ls_device *device, ls_event event) {
     cuda_device *cuda = cuda_of(device);
     LS_TRY(check_event(cuda, event));
@@ -289,14 +290,16 @@ static ls_status follow_event(ls_device *device, ls_event event) {
     return LS_OK;
 }
 
-/* Implements ls_device_wait(). Needs no flush: the queue was flushed when the event was recorded. */
+/* Implements ls_device_wait(): the host waits until the work before the event is done. Needs no flush: the queue
+ * was flushed when the event was recorded. */
 static ls_status wait_for_event(ls_device *device, ls_event event) {
     cuda_device *cuda = cuda_of(device);
     LS_TRY(check_event(cuda, event));
     return wait_until(cuda, ask_event, cuda->events[event.queue][event.number % EVENTS]);
 }
 
-/* Implements ls_device_passed(). On an error other than "not ready" the device is lost. */
+/* Implements ls_device_passed(): sets *out to whether the work before the event is done, without waiting. On an
+ * error other than "not ready" the device is lost. */
 static ls_status has_passed(ls_device *device, ls_event event, bool *out) {
     cuda_device *cuda = cuda_of(device);
     LS_TRY(check_event(cuda, event));
@@ -320,7 +323,8 @@ static ls_status fill_bytes(ls_device *device, void *to, unsigned char byte, siz
     return LS_OK;
 }
 
-/* Implements ls_device_alloc(): 0 bytes give a valid address, too. The zeros are enqueued on the current queue. */
+/* Implements ls_device_alloc(): allocates zeroed memory; 0 bytes give a valid address, too. The zeros are enqueued
+ * on the current queue. */
 static ls_status alloc_memory(ls_device *device, size_t bytes, void **out) {
     cuda_device *cuda = cuda_of(device);
     CUdeviceptr memory = 0;
@@ -334,8 +338,8 @@ static ls_status alloc_memory(ls_device *device, size_t bytes, void **out) {
     return status;
 }
 
-/* Implements ls_device_free(): waits for all queues. On a lost GPU the memory stays allocated until the process
- * ends. */
+/* Implements ls_device_free(): waits for all queues, then frees. On a lost GPU the memory stays allocated until
+ * the process ends. */
 static void free_memory(ls_device *device, void *memory) {
     if (!cuda_of(device)->lost) (void)finish_queues(device);
     if (!cuda_of(device)->lost) (void)cuda_of(device)->driver->cuMemFree(address_of(memory));
@@ -361,7 +365,8 @@ static ls_status next_piece(cuda_device *cuda, unsigned *at) {
     return LS_OK;
 }
 
-/* Implements ls_device_copy_in(): copies through the pinned ring, and waits only for a free piece of it. */
+/* Implements ls_device_copy_in(): copies from the host through the pinned ring, and waits only for a free piece of
+ * it; `host` may change when it returns. */
 static ls_status copy_in(ls_device *device, void *to, const void *host, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
     LS_TRY(flush_queue(cuda, device->queue));
@@ -381,7 +386,8 @@ static ls_status copy_in(ls_device *device, void *to, const void *host, size_t b
 
 /* ---- pinned memory of callers ---------------------------------------------------------------------------------- */
 
-/* Implements ls_device_host_alloc(). LS_ERR_RESOURCE for more than HOST_BLOCKS blocks. */
+/* Implements ls_device_host_alloc(): allocates pinned host memory, to which copy_out() copies directly.
+ * LS_ERR_RESOURCE for more than HOST_BLOCKS blocks. */
 static ls_status alloc_host(ls_device *device, size_t bytes, void **out) {
     cuda_device *cuda = cuda_of(device);
     *out = NULL;
@@ -395,8 +401,8 @@ static ls_status alloc_host(ls_device *device, size_t bytes, void **out) {
     return ls_fail(LS_ERR_RESOURCE, "more than %d blocks of pinned memory", HOST_BLOCKS);
 }
 
-/* Implements ls_device_host_free(). An address that is not from alloc_host() is ignored; on a lost GPU the memory
- * stays pinned. */
+/* Implements ls_device_host_free(): frees such memory. Another address is ignored; on a lost GPU the memory stays
+ * pinned. */
 static void free_host(ls_device *device, void *memory) {
     cuda_device *cuda = cuda_of(device);
     for (int i = 0; i < HOST_BLOCKS; i++) {
@@ -427,8 +433,9 @@ static ls_status copy_to_pinned(cuda_device *cuda, void *host, const void *from,
     return wait_until(cuda, ask_event, cuda->piece_done[at]);
 }
 
-/* Implements ls_device_copy_out(): straight into memory of alloc_host(); else through the pinned ring, with up to
- * PIECES copies in flight while the host drains finished ones. Returns when the bytes have arrived. */
+/* Implements ls_device_copy_out(): copies to the host and returns when the bytes have arrived: straight into
+ * memory of alloc_host(); else through the pinned ring, with up to PIECES copies in flight while the host drains
+ * finished ones. */
 static ls_status copy_out(ls_device *device, void *host, const void *from, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
     size_t asked = 0, taken = 0;
@@ -456,7 +463,7 @@ static ls_status copy_out(ls_device *device, void *host, const void *from, size_
     return LS_OK;
 }
 
-/* Implements ls_device_mark(): records the event that the first rescue waits for. */
+/* Implements ls_device_mark(): records the end of the compute queue, for which the first rescue waits. */
 static ls_status mark_compute(ls_device *device) {
     cuda_device *cuda = cuda_of(device);
     if (!cuda->marked) CALL(cuda, cuEventCreate, &cuda->marked, CU_EVENT_DISABLE_TIMING);
@@ -548,7 +555,8 @@ bool ls_cuda_heads_map(ls_device *device, const void *at, const size_t counts[4]
                                                 CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
-/* Implements ls_device_lend(): ignored while another piece is lent. */
+/* Implements ls_device_lend(): makes a piece of device memory the scratch of the compute queue; ignored while
+ * another piece is lent. */
 static void lend_memory(ls_device *device, void *memory, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
     if (cuda->lent) return;
@@ -556,7 +564,7 @@ static void lend_memory(ls_device *device, void *memory, size_t bytes) {
     cuda->lent_bytes = bytes;
 }
 
-/* Implements ls_device_take_back(): does nothing unless `memory` is the piece that is lent. */
+/* Implements ls_device_take_back(): ends the loan of `memory`; does nothing unless that is the piece that is lent. */
 static void take_back_memory(ls_device *device, const void *memory) {
     cuda_device *cuda = cuda_of(device);
     if (cuda->lent != memory) return;
@@ -564,7 +572,8 @@ static void take_back_memory(ls_device *device, const void *memory) {
     cuda->lent_bytes = 0;
 }
 
-/* Implements ls_device_get_usage(). On a dry device only `scratch` is set: the most that operations asked for. */
+/* Implements ls_device_get_usage(): sets *out to how the GPU's memory is used, in bytes. On a dry device only
+ * `scratch` is set: the most that operations asked for. */
 static ls_status get_usage(ls_device *device, ls_device_usage *out) {
     cuda_device *cuda = cuda_of(device);
     *out = (ls_device_usage){.others = cuda->others};
@@ -582,7 +591,7 @@ static ls_status get_usage(ls_device *device, ls_device_usage *out) {
 
 /* ---- memory of other workers ------------------------------------------------------------------------------------- */
 
-/* Implements ls_device_share() by CUDA IPC. */
+/* Implements ls_device_share(): makes a handle (CUDA IPC) by which other processes of this machine open `memory`. */
 static ls_status share_memory(ls_device *device, void *memory, ls_memory_handle *out) {
     cuda_device *cuda = cuda_of(device);
     CUipcMemHandle handle;
@@ -610,7 +619,8 @@ static void close_memory(ls_device *device, void *memory) {
     if (!cuda_of(device)->lost) (void)cuda_of(device)->driver->cuIpcCloseMemHandle(address_of(memory));
 }
 
-/* Implements ls_device_signal() by a stream memory operation; `counter` may lie on another worker's GPU. */
+/* Implements ls_device_signal(): enqueues a write of `value` to a counter, which may lie on another worker's GPU,
+ * after all earlier work of the current queue. */
 static ls_status signal_counter(ls_device *device, uint64_t *counter, uint64_t value) {
     cuda_device *cuda = cuda_of(device);
     LS_TRY(flush_queue(cuda, device->queue));
@@ -618,7 +628,8 @@ static ls_status signal_counter(ls_device *device, uint64_t *counter, uint64_t v
     return LS_OK;
 }
 
-/* Implements ls_device_await() by a stream memory operation: the stream waits, not the host. */
+/* Implements ls_device_await(): makes the current stream, not the host, wait until the counter is at least
+ * `value`. */
 static ls_status await_counter(ls_device *device, const uint64_t *counter, uint64_t value) {
     cuda_device *cuda = cuda_of(device);
     LS_TRY(flush_queue(cuda, device->queue));
@@ -630,25 +641,28 @@ static ls_status await_counter(ls_device *device, const uint64_t *counter, uint6
 
 /* ---- devices of other machines ----------------------------------------------------------------------------------- */
 
-/* Implements ls_device_link_id() by NCCL (nccl.h), as the next functions do. */
+/* Implements ls_device_link_id(): makes the id of a new link to GPUs of other machines (nccl.h), which the caller
+ * sends to all members. */
 static ls_status make_link_id(ls_device *device, ls_link_id *out) {
     (void)device;
     return ls_nccl_id(out);
 }
 
-/* Implements ls_device_link_open(). */
+/* Implements ls_device_link_open(): starts to join a link, and does not wait for its other members. */
 static ls_status open_link(ls_device *device, const ls_link_id *id, int member, int members, ls_link **out) {
     (void)device;
     return ls_nccl_open(id, member, members, out);
 }
 
-/* Implements ls_device_link_settled(). */
+/* Implements ls_device_link_settled(): sets *out to whether the last open or move on the link has completed,
+ * without waiting. */
 static ls_status link_settled(ls_device *device, ls_link *link, bool *out) {
     (void)device;
     return ls_nccl_settled(link, out);
 }
 
-/* Implements ls_device_link_move(), as one span of the trace. */
+/* Implements ls_device_link_move(): enqueues sends and receives of `count` pieces over a link on the current
+ * queue, as one span of the trace. */
 static ls_status move_pieces(ls_device *device, ls_link *link, const ls_link_piece *pieces, int count) {
     cuda_device *cuda = cuda_of(device);
     size_t bytes = 0;
@@ -666,8 +680,8 @@ static void close_link(ls_device *device, ls_link *link) { ls_nccl_close(link, c
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
-/* Implements ls_device_use_graphs(): waits for all queues, drops the graphs so far and starts without any. If the
- * driver has no graphs, launches stay single, without an error. */
+/* Implements ls_device_use_graphs(): waits for all queues, drops the graphs so far and, if switched on, collects
+ * launches for new ones. If the driver has no graphs, launches stay single, without an error. */
 static ls_status use_graphs(ls_device *device, ls_graphs how) {
     cuda_device *cuda = cuda_of(device);
     LS_TRY(finish_queues(device));

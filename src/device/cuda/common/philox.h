@@ -6,8 +6,8 @@
 
 /* The fields of ls_rng_key (base/rng.h). */
 typedef struct ls_cuda_rng {
-    uint64_t seed, step;
-    uint32_t purpose;
+    uint64_t seed, step; /* of the run; of training */
+    uint32_t purpose;    /* which use of random numbers: each has its own sequence */
 } ls_cuda_rng;
 
 #endif

@@ -8,8 +8,9 @@
 #include "device/cuda/launch.h"
 #include "device/calls.h"
 
-/* Launches a GEMM by our own kernels. With the matrix unit hgmma (Hopper's tensor cores), `way` chooses the
- * implementation: one that can run this GEMM (ls_cuda_hgmma_has_way), and below LS_CUDA_LIBRARY. */
+/* Launches a GEMM by our own kernels. With the matrix unit hgmma (Hopper's tensor cores), `way`, below
+ * LS_CUDA_LIBRARY, chooses the implementation; if it cannot run this GEMM, the kernels for any shape do. Otherwise
+ * `way` is ignored. */
 ls_status ls_cuda_gemm_run_own(ls_device *device, const ls_gemm *g, ls_cuda_way way);
 
 /* Launches the second kernel of a split-K GEMM: adds the sums of the slices (fixed parts of k) at args->parts by a

@@ -7,16 +7,16 @@
 #include "device/cuda/choices.h"
 #include "device/cuda/ops/gemm.h"
 
-/* Returns whether these kernels can run this GEMM: the GPU has TMA, and the operands are aligned so that TMA can
- * load them. If not, the caller uses hgmma_any.cu. */
+/* Returns whether these kernels can run this GEMM: the GPU has wgmma and TMA, k is not 0, and sizes and alignment
+ * are such that TMA can load the operands. If not, the caller uses hgmma_any.cu. */
 bool ls_cuda_hgmma_takes(ls_device *device, const ls_gemm *g);
 /* Launches a GEMM in the given way, one below LS_CUDA_LIBRARY. `args` are the arguments of hgmma_any.cu. *is_done
  * is false if nothing was run, because scratch memory is short or the shape rules this way out; the caller then
  * uses another. */
 ls_status ls_cuda_hgmma_run(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *args, ls_cuda_way way,
                             bool *is_done);
-/* Returns whether this GEMM can run in the given way, and would then run other kernels than with LS_CUDA_OWN, the
- * default. */
+/* Returns whether this GEMM can run in the given way and, unless that is LS_CUDA_OWN, would run differently than
+ * in the default way LS_CUDA_OWN, so that a trial is worth it. */
 bool ls_cuda_hgmma_has_way(ls_device *device, const ls_gemm *g, ls_cuda_way way);
 
 /* Returns whether the epilogue g->end (an activation, fused) can run with this GEMM, and the GEMM is large enough
