@@ -613,7 +613,8 @@ static ls_status open_memory(ls_device *device, const ls_memory_handle *handle, 
     return LS_OK;
 }
 
-/* Implements ls_device_close(): waits for all queues, then unmaps. On a lost GPU the mapping stays. */
+/* Implements ls_device_close(): waits for all queues, then unmaps the memory of another worker. On a lost GPU the
+ * mapping stays. */
 static void close_memory(ls_device *device, void *memory) {
     if (!cuda_of(device)->lost) (void)finish_queues(device);
     if (!cuda_of(device)->lost) (void)cuda_of(device)->driver->cuIpcCloseMemHandle(address_of(memory));

@@ -43,9 +43,11 @@ void ls_cuda_times_close(ls_cuda_times *times);
  */
 ls_cuda_pair *ls_cuda_times_kernel(ls_cuda_times *times, CUstream stream, int queue, const char *kernel, size_t blocks,
                                    const ls_cuda_asked *asked);
-/* Begins the span of a copy of `bytes` bytes in the same way; `what` is its name, a string literal. */
+/* Begins the span of a copy of `bytes` bytes as ls_cuda_times_kernel() does that of a kernel; `what` is its name,
+ * a string literal. Returns NULL if the span is lost. */
 ls_cuda_pair *ls_cuda_times_copy(ls_cuda_times *times, CUstream stream, int queue, const char *what, size_t bytes);
-/* Begins the span of a wait for queue `other` of this device (−1: for another worker) in the same way. */
+/* Begins the span of a wait for queue `other` of this device (−1: for another worker) as ls_cuda_times_kernel()
+ * does. Returns NULL if the span is lost. */
 ls_cuda_pair *ls_cuda_times_wait(ls_cuda_times *times, CUstream stream, int queue, int other);
 /* Records the end event of a pair, after its work was enqueued on the same stream. Does nothing if `pair` is NULL. */
 void ls_cuda_times_end(ls_cuda_times *times, ls_cuda_pair *pair, CUstream stream);

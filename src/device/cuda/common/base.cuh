@@ -193,7 +193,7 @@ LS_DEVICE uint32_t rounded_two(bf16, float low, float high) {
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
     return two;
 }
-/* The same for fp16. */
+/* Rounds two numbers, neither of which is NaN, to fp16 and packs them, the first in the low half. */
 LS_DEVICE uint32_t rounded_two(f16, float low, float high) {
     uint32_t two;
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
@@ -216,23 +216,23 @@ LS_DEVICE void store(f16 *p, float x) { p->bits = to_f16(x); }
 
 /* Loads four neighbours as fp32; the address is a multiple of four elements. */
 LS_DEVICE float4 load4(const float *p) { return *(const float4 *)p; }
-/* The same of bf16, widened exactly. */
+/* Loads four neighbours of bf16 as fp32, exactly; every NaN becomes the one NaN. */
 LS_DEVICE float4 load4(const bf16 *p) {
     uint2 x = *(const uint2 *)p;
     return make_float4(from_bf16((uint16_t)x.x), from_bf16((uint16_t)(x.x >> 16)), from_bf16((uint16_t)x.y), from_bf16((uint16_t)(x.y >> 16)));
 }
-/* The same of fp16, widened exactly. */
+/* Loads four neighbours of fp16 as fp32, exactly; every NaN becomes the one NaN. */
 LS_DEVICE float4 load4(const f16 *p) {
     uint2 x = *(const uint2 *)p;
     return make_float4(from_f16((uint16_t)x.x), from_f16((uint16_t)(x.x >> 16)), from_f16((uint16_t)x.y), from_f16((uint16_t)(x.y >> 16)));
 }
 /* Stores four neighbours; the address is a multiple of four elements. */
 LS_DEVICE void store4(float *p, float4 x) { *(float4 *)p = x; }
-/* The same as bf16, each rounded to nearest even. */
+/* Stores four neighbours as bf16, each rounded to nearest even. */
 LS_DEVICE void store4(bf16 *p, float4 x) {
     *(uint2 *)p = uint2{to_bf16(x.x) | (uint32_t)to_bf16(x.y) << 16, to_bf16(x.z) | (uint32_t)to_bf16(x.w) << 16};
 }
-/* The same as fp16, each rounded to nearest even. */
+/* Stores four neighbours as fp16, each rounded to nearest even. */
 LS_DEVICE void store4(f16 *p, float4 x) {
     *(uint2 *)p = uint2{to_f16(x.x) | (uint32_t)to_f16(x.y) << 16, to_f16(x.z) | (uint32_t)to_f16(x.w) << 16};
 }

@@ -21,7 +21,7 @@ template <int ROUNDS = 10> LS_DEVICE pack<4> drop_pack(const ls_cuda_drop &d, ui
     return {{drop_one(d, r.x, x.v[0]), drop_one(d, r.y, x.v[1]), drop_one(d, r.z, x.v[2]), drop_one(d, r.w, x.v[3])}};
 }
 
-/* The same for one element of any index; three of the four random numbers are not used. */
+/* Drops one element, of any index in the batch, or scales it; three of the four random numbers are not used. */
 template <int ROUNDS = 10> LS_DEVICE pack<1> drop_pack(const ls_cuda_drop &d, uint64_t index, const pack<1> &x) {
     const uint4 r = philox_block<ROUNDS>(d.key, index / 4);
     const uint32_t which = (uint32_t)index % 4;

@@ -13,11 +13,11 @@ template <int W> struct pack { float v[W]; };
 /* Widens a 16-bit number of the type of the first argument; a NaN may keep its payload, because arithmetic only needs that it stays a
  * NaN. */
 LS_DEVICE float wide_of(bf16, uint32_t bits) { return __uint_as_float(bits << 16); }
-/* The same for fp16. */
+/* Widens an fp16 number; a NaN may keep its payload. */
 LS_DEVICE float wide_of(f16, uint32_t bits) { return plain_from_f16((uint16_t)bits); }
 /* Rounds to the type of the first argument; returns the 16 bits. */
 LS_DEVICE uint32_t bits_of(bf16, float x) { return to_bf16(x); }
-/* The same for fp16. */
+/* Rounds to fp16; returns the 16 bits. */
 LS_DEVICE uint32_t bits_of(f16, float x) { return to_f16(x); }
 
 /* Rounds the numbers of a pack and packs them by twos. One instruction rounds two, but makes another NaN than the contract's, so packs
@@ -99,7 +99,7 @@ template <int W, class T> LS_DEVICE void store_pack(T *p, const pack<W> &x) { pa
 
 /* Stores four numbers, none of which is NaN, rounded: faster than store_pack(). */
 LS_DEVICE void store_numbers(float *p, const pack<4> &x) { store_pack<4>(p, x); }
-/* The same as 16-bit numbers, each rounded to nearest even. */
+/* Stores four numbers, none of which is NaN, as 16-bit numbers, each rounded to nearest even. */
 template <class T> LS_DEVICE void store_numbers(T *p, const pack<4> &x) {
 #ifndef LS_CUDA_ON_CPU_H
     *(uint2 *)p = make_uint2(rounded_two(T(), x.v[0], x.v[1]), rounded_two(T(), x.v[2], x.v[3]));

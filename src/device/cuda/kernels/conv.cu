@@ -28,6 +28,7 @@ template <int LINES, int THREADS, bool VECTOR> struct patches_along_k : held_alo
             pixel[i] = is_inside(*patches, at_y, at_x) ? image[i] + pixel_at(*patches, at_y, at_x) : nullptr;
         }
     }
+    /* Finds the addresses of this thread's numbers in the first step, of lines from line0 on of `lines` in all. */
     LS_DEVICE void open(const ls_cuda_gemm &g, const ls_cuda_patches &p, const void *images, size_t line0, size_t lines) {
         patches = &p;
         base::clear();
@@ -43,6 +44,7 @@ template <int LINES, int THREADS, bool VECTOR> struct patches_along_k : held_alo
         channel = (uint32_t)first_k(g) + base::k4() * 4;
         find_pixels();
     }
+    /* Starts to load this thread's numbers of the next step: of all its k (ALL), or of the first few. */
     template <bool ALL> LS_DEVICE void fetch(size_t, int count, float *) {
         if (channel >= patches->channels.divisor) find_pixels();
         if (ALL || base::k4() * 4 < count)
@@ -52,7 +54,7 @@ template <int LINES, int THREADS, bool VECTOR> struct patches_along_k : held_alo
     }
 };
 
-/* The same for any number of channels: columns one by one. */
+/* The reader of positions as lines, for any number of channels: columns one by one. */
 template <int LINES, int THREADS> struct patches_along_k<LINES, THREADS, false> : held_along_k<LINES, THREADS> {
     using base = held_along_k<LINES, THREADS>;
     using base::held;
@@ -60,6 +62,7 @@ template <int LINES, int THREADS> struct patches_along_k<LINES, THREADS, false> 
     patch_row row[base::COUNT];
     const ls_cuda_patches *patches;
 
+    /* Finds the addresses of this thread's numbers in the first step, of lines from line0 on of `lines` in all. */
     LS_DEVICE void open(const ls_cuda_gemm &, const ls_cuda_patches &p, const void *images, size_t line0, size_t lines) {
         from = (const float *)images;
         patches = &p;
@@ -69,6 +72,7 @@ template <int LINES, int THREADS> struct patches_along_k<LINES, THREADS, false> 
             row[i].find(p, (uint32_t)(line < lines ? line : lines - 1));
         }
     }
+    /* Starts to load this thread's numbers of the next step: of all its k (ALL), or of the first few. */
     template <bool ALL> LS_DEVICE void fetch(size_t k, int count, float *) {
         const uint32_t k0 = (uint32_t)k + base::k4() * 4;
         const int there = count - base::k4() * 4;
@@ -93,6 +97,7 @@ template <int LINES, int THREADS, bool VECTOR> struct patches_across_k : quads_a
     patch_column column[4];
     const ls_cuda_patches *patches;
 
+    /* Finds the addresses of this thread's numbers in the first step, of lines from line0 on of `lines` in all. */
     LS_DEVICE void open(const ls_cuda_patches &p, const void *images, size_t line0, size_t lines) {
         from = (const float *)images;
         patches = &p;
@@ -105,6 +110,7 @@ template <int LINES, int THREADS, bool VECTOR> struct patches_across_k : quads_a
         int y = r.y + c.y, x = r.x + c.x;
         return is_inside(*patches, y, x) ? from + r.image + pixel_at(*patches, y, x) + c.channel : nullptr;
     }
+    /* Starts to load this thread's numbers of the next step: of all its k (ALL), or of the first few. */
     template <bool ALL> LS_DEVICE void fetch(size_t k, int k_count, float *to) {
         LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
             if (!ALL && base::row(i) >= k_count) continue;
@@ -126,6 +132,7 @@ template <int LINES, int THREADS, bool VECTOR> struct patches_across_k : quads_a
             }
         }
     }
+    /* Does nothing: fetch() copies straight to shared memory. */
     LS_DEVICE void keep(float *, int) {}
 };
 
@@ -143,6 +150,7 @@ template <int LINES, int THREADS, bool VECTOR> struct grid_across_k : quads_acro
         at[i] = from + grid_row_at(*rows, k);
         left[i] = rows->n2.divisor - (k - divide(k, rows->n2) * rows->n2.divisor);
     }
+    /* Finds the addresses of this thread's numbers in the first step, of lines from line0 on of `lines` in all. */
     LS_DEVICE void open(const ls_cuda_gemm &g, const ls_cuda_grid_rows &grid, const void *matrix, size_t line0,
                         size_t lines) {
         rows = &grid;
@@ -150,6 +158,7 @@ template <int LINES, int THREADS, bool VECTOR> struct grid_across_k : quads_acro
         from = (const float *)matrix + (count ? line0 + base::line() : 0);
         LS_UNROLL for (int i = 0; i < base::COUNT; i++) find(i, (uint32_t)first_k(g) + base::row(i));
     }
+    /* Starts to load this thread's numbers of the next step: of all its k (ALL), or of the first few. */
     template <bool ALL> LS_DEVICE void fetch(size_t k, int k_count, float *to) {
         const uint32_t step = ALL ? (uint32_t)GEMM_K : (uint32_t)k_count;
         LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
@@ -167,6 +176,7 @@ template <int LINES, int THREADS, bool VECTOR> struct grid_across_k : quads_acro
             }
         }
     }
+    /* Does nothing: fetch() copies straight to shared memory. */
     LS_DEVICE void keep(float *, int) {}
 };
 

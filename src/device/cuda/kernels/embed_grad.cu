@@ -184,7 +184,8 @@ LS_DEVICE void add_id(const ls_cuda_token_grad &a, uint32_t i, next_rows ahead, 
     if (c < a.C) store_pack<W>(to, a.accumulate ? t.sum : add(t.sum, old));
 }
 
-/* Runs a warp for each place of the sorted order; warps where no id begins return. */
+/* Sums the rows of each id into its row of the table: a warp for each place of the sorted order, which returns where no id begins, and
+ * adds an id with many rows to the list instead. */
 template <int LEVELS> LS_DEVICE void sum_ids(const ls_cuda_token_grad &a) {
     const uint64_t i = (uint64_t)blockIdx.x * (LS_CUDA_TOKEN_GRAD_THREADS / 32) + threadIdx.x / 32;
     if (i >= a.n) return;

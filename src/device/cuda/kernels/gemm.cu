@@ -10,11 +10,11 @@
 template <class S, bool A_VECTOR = true> LS_DEVICE void gemm_nn(const ls_cuda_gemm &g) {
     gemm<S, rows_along_k<S::BM, S::THREADS, A_VECTOR>, columns_across_k<S::BN, S::THREADS, true>>(g);
 }
-/* The same of C = A·Bᵀ. */
+/* Computes this block's tile, of shape S, of C = A·Bᵀ. */
 template <class S> LS_DEVICE void gemm_nt(const ls_cuda_gemm &g) {
     gemm<S, rows_along_k<S::BM, S::THREADS, true>, rows_along_k<S::BN, S::THREADS, true>>(g);
 }
-/* The same of C = Aᵀ·B. */
+/* Computes this block's tile, of shape S, of C = Aᵀ·B. A_VECTOR false: rows of A are not aligned. */
 template <class S, bool A_VECTOR = true> LS_DEVICE void gemm_tn(const ls_cuda_gemm &g) {
     gemm<S, columns_across_k<S::BM, S::THREADS, A_VECTOR>, columns_across_k<S::BN, S::THREADS, true>>(g);
 }

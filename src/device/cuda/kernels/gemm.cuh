@@ -57,6 +57,7 @@ template <int LINES, int THREADS> struct held_along_k : lines_along_k<LINES, THR
     using base = lines_along_k<LINES, THREADS>;
     float4 held[base::COUNT];
 
+    /* Sets all numbers to +0. */
     LS_DEVICE void clear() {
         LS_UNROLL for (int i = 0; i < base::COUNT; i++) held[i] = make_float4(0, 0, 0, 0);
     }
@@ -76,11 +77,13 @@ template <int LINES, int THREADS, bool VECTOR> struct rows_along_k : held_along_
     using base = held_along_k<LINES, THREADS>;
     const float *at[base::COUNT];
 
+    /* Finds the addresses of this thread's numbers in the first step, of lines from line0 on of `lines` in all. */
     LS_DEVICE void open(const ls_cuda_gemm &g, const void *matrix, size_t ld, size_t line0, size_t lines) {
         base::clear();
         LS_UNROLL for (int i = 0; i < base::COUNT; i++)
             at[i] = (const float *)matrix + min(line0 + base::line(i), lines - 1) * ld + first_k(g) + base::k4() * 4;
     }
+    /* Starts to load this thread's numbers of the next step: of all its k (ALL), or of the first few. */
     template <bool ALL> LS_DEVICE void fetch(size_t, int count, float *) {
         if (ALL || base::k4() * 4 < count)
             LS_UNROLL for (int i = 0; i < base::COUNT; i++) base::held[i] = load4(at[i]);
@@ -93,10 +96,12 @@ template <int LINES, int THREADS> struct rows_along_k<LINES, THREADS, false> : l
     using base = lines_along_k<LINES, THREADS>;
     const float *at[base::COUNT];
 
+    /* Finds the addresses of this thread's numbers in the first step, of lines from line0 on of `lines` in all. */
     LS_DEVICE void open(const ls_cuda_gemm &g, const void *matrix, size_t ld, size_t line0, size_t lines) {
         LS_UNROLL for (int i = 0; i < base::COUNT; i++)
             at[i] = (const float *)matrix + min(line0 + base::line(i), lines - 1) * ld + first_k(g) + base::k4() * 4;
     }
+    /* Starts to load this thread's numbers of the next step: of all its k (ALL), or of the first few. */
     template <bool ALL> LS_DEVICE void fetch(size_t, int count, float *to) {
         LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
             LS_UNROLL for (int e = 0; e < 4; e++)
@@ -104,6 +109,7 @@ template <int LINES, int THREADS> struct rows_along_k<LINES, THREADS, false> : l
             at[i] += ALL ? (int)GEMM_K : count;
         }
     }
+    /* Does nothing: fetch() copies straight to shared memory. */
     LS_DEVICE void keep(float *, int) {}
 };
 
@@ -142,11 +148,13 @@ template <int LINES, int THREADS, bool VECTOR> struct columns_across_k : quads_a
     size_t ld;
     int count; /* of lines */
 
+    /* Finds the addresses of this thread's numbers in the first step, of lines from line0 on of `lines` in all. */
     LS_DEVICE void open(const ls_cuda_gemm &g, const void *matrix, size_t stride, size_t line0, size_t lines) {
         ld = stride;
         count = base::lines_there(line0, lines);
         at = (const float *)matrix + (first_k(g) + base::row(0)) * ld + (count ? line0 + base::line() : 0);
     }
+    /* Starts to load this thread's numbers of the next step: of all its k (ALL), or of the first few. */
     template <bool ALL> LS_DEVICE void fetch(size_t, int k_count, float *to) {
         LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
             if (!ALL && base::row(i) >= k_count) continue;
@@ -158,6 +166,7 @@ template <int LINES, int THREADS, bool VECTOR> struct columns_across_k : quads_a
         }
         at += (size_t)(ALL ? (int)GEMM_K : k_count) * ld;
     }
+    /* Does nothing: fetch() copies straight to shared memory. */
     LS_DEVICE void keep(float *, int) {}
 };
 
@@ -181,6 +190,7 @@ template <class S> struct chains {
     LS_DEVICE int row_of(int i) const { return i / 4 * ROWS_APART + row + i % 4; }
     /* Returns the column of the tile of sum[…][j]. */
     LS_DEVICE int column_of(int j) const { return j / 4 * COLUMNS_APART + column + j % 4; }
+    /* Sets all numbers to +0. */
     LS_DEVICE void clear() {
         LS_UNROLL for (int i = 0; i < S::TM; i++)
             LS_UNROLL for (int j = 0; j < S::TN; j++) sum[i][j] = 0.0f;

@@ -613,7 +613,7 @@ template <class PART, int BN, bool IS_F16, int TA, int TB, class S> struct hgmma
         steps.end();
         LS_UNROLL for (int i = 0; i < PART::COUNT; i++) d[i] = d[i] + second[i];
     }
-    /* As one(), for tiles of two slices. */
+    /* Tiles of two slices: multiplies tile `turn` while it stores the previous one, `before`. Returns false after the last tile. */
     LS_DEVICE bool two(sums &d, sums &before, uint32_t turn) {
         const hgmma_unit out = unit_of(turn - 1);
         if (!has(turn)) {

@@ -130,8 +130,9 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
     }
     LS_DEVICE static int row_of(int thread, int k) { return (thread / 8 + k) / LINES; }
     LS_DEVICE static int column_of(int thread, int k) { return ((thread / 8 + k) % LINES * 8 + thread % 8) * 8; }
-    /* Return row and column of turn k; for fp16, whose activations are computed, there are no registers to keep them. */
+    /* Returns the row, in its half, of turn k; for fp16, whose activations are computed, there are no registers to keep it. */
     LS_DEVICE int row_at(int k) const { return IS_F16 ? row_of((int)found_again((uint32_t)thread), k) : row[k]; }
+    /* Returns the column of turn k. */
     LS_DEVICE int column_at(int k) const { return IS_F16 ? column_of((int)found_again((uint32_t)thread), k) : column[k]; }
     LS_DEVICE static constexpr int rows_before(int turn) { return turn * ROWS + turn / LINES; }
     /* Returns a tile's place and its pieces' places in C. */

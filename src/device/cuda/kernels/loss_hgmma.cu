@@ -189,7 +189,7 @@ template <class T> LS_DEVICE uint32_t max_two(uint32_t a, uint32_t b) {
 
 /* Returns −∞ twice, packed, in the type of the argument. */
 LS_DEVICE uint32_t lowest_two(bf16) { return 0xFF80FF80u; }
-/* The same for fp16. */
+/* Returns −∞ twice, packed, as fp16. */
 LS_DEVICE uint32_t lowest_two(f16) { return 0xFC00FC00u; }
 
 /* Widens the eight logits of 16 bytes. */

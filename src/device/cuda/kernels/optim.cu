@@ -340,7 +340,7 @@ LS_KERNEL(adamw, ls_cuda_update, LS_CUDA_PACK_THREADS) {
     });
 }
 
-/* The same with SGD's states: w and, with momentum, one moment. */
+/* Updates, checks or records the pieces with SGD's states: w and, with momentum, one moment. */
 LS_KERNEL_MANY(sgd, ls_cuda_update, LS_CUDA_PACK_THREADS, 3) {
     __shared__ ls_cuda_update_piece space;
     __shared__ state_sums_of<2>::room room;

@@ -258,8 +258,8 @@ struct group_sums {
     }
 };
 
-/* The same for few columns, or slices cut into blocks of tokens: a thread block has 32 columns of a slice, its warps add the blocks of
- * tokens of different sequences, and the first warp joins these. */
+/* Joins the chains of few columns, or of slices cut into blocks of tokens: a thread block has 32 columns of a slice, its warps add the
+ * blocks of tokens of different sequences, and the first warp joins these. blockIdx.z is the sum. */
 LS_KERNEL(token_join_few, ls_cuda_token_join, 32 * LS_CUDA_JOIN_WARPS) {
     enum { TURNS = 4, SEQUENCES = TURNS * LS_CUDA_JOIN_WARPS };
     __shared__ float parts[SEQUENCES][32];

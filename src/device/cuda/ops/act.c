@@ -40,20 +40,21 @@ static ls_status run_act(ls_device *device, ls_cuda_kernel kernel, const ls_act_
     return ls_cuda_launch(device, kernel, grid, LS_CUDA_PACK_THREADS, 0, &args);
 }
 
-/* Launches y = fn(x). Ignores dy, which the call may have. */
+/* Launches the computation of y = fn(x). Ignores dy, which the call may have. */
 ls_status ls_cuda_op_act_forward(ls_device *device, const ls_act_call *call) {
     ls_act_call own = *call;
     own.dy = NULL;
     return run_act(device, LS_CUDA_act_forward, &own, LS_CUDA_ACT_PACKS);
 }
 
-/* Launches y = dy · the slope of fn, from what ls_act_fn says x is (for ReLU and the sigmoid the result of
- * forward). */
+/* Launches the computation of y = dy · the slope of fn, from what ls_act_fn says x is (for ReLU and the sigmoid the
+ * result of forward). */
 ls_status ls_cuda_op_act_backward(ls_device *device, const ls_act_call *call) {
     return run_act(device, LS_CUDA_act_backward, call, 1);
 }
 
-/* Launches y = fn(gate)·up, or its gradients dgate and dup if dy is not NULL; with a table where that pays. */
+/* Launches the computation of y = fn(gate)·up, or its gradients dgate and dup if dy is not NULL; with a table where
+ * that pays. */
 static ls_status run_gate(ls_device *device, const ls_gated_call *c) {
     static const ls_cuda_kernel kernels[LS_GATE_FNS][2][2] = {
         [LS_GATE_SILU] = {{LS_CUDA_gated_forward, LS_CUDA_gated_forward_table},
@@ -71,7 +72,7 @@ static ls_status run_gate(ls_device *device, const ls_gated_call *c) {
     return ls_cuda_launch(device, kernel[0], grid, LS_CUDA_PACK_THREADS, 0, &args);
 }
 
-/* Launches y = fn(gate)·up. Ignores the tensors of the backward pass, which the call may have. */
+/* Launches the computation of y = fn(gate)·up. Ignores the tensors of the backward pass, which the call may have. */
 ls_status ls_cuda_op_gated_forward(ls_device *device, const ls_gated_call *call) {
     ls_gated_call own = *call;
     own.dy = NULL;
@@ -79,7 +80,7 @@ ls_status ls_cuda_op_gated_forward(ls_device *device, const ls_gated_call *call)
     return run_gate(device, &own);
 }
 
-/* Launches dgate and dup from dy, gate and up. Ignores y. */
+/* Launches the computation of dgate and dup from dy, gate and up. Ignores y. */
 ls_status ls_cuda_op_gated_backward(ls_device *device, const ls_gated_call *call) {
     ls_gated_call own = *call;
     own.y = NULL;
@@ -96,7 +97,7 @@ static ls_status add_bias(ls_device *device, ls_cuda_kernel kernel, ls_cuda_bias
                           0, args);
 }
 
-/* Launches pre = c + bias, y = gelu(pre), in fp32. */
+/* Launches the computation of pre = c + bias, y = gelu(pre), in fp32. */
 ls_status ls_cuda_op_bias_gelu_forward(ls_device *device, const ls_bias_gelu_call *c) {
     const size_t width = WIDTH;
     ls_cuda_bias args = {.act = LS_F32};
@@ -104,7 +105,7 @@ ls_status ls_cuda_op_bias_gelu_forward(ls_device *device, const ls_bias_gelu_cal
     return add_bias(device, LS_CUDA_bias_gelu_forward, &args, LS_CUDA_FITS(ls_bias_gelu_call));
 }
 
-/* Launches y = c + bias, rounded to the type of y; without a bias (NULL) only the conversion. */
+/* Launches the computation of y = c + bias, rounded to the type of y; without a bias (NULL) only the conversion. */
 ls_status ls_cuda_op_bias_add(ls_device *device, const ls_bias_add_call *c) {
     const size_t width = WIDTH;
     ls_cuda_bias args = {.pre = NULL};

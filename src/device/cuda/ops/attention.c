@@ -177,7 +177,8 @@ static bool is_hgmma(const ls_attention_call *call) {
     return call->parts[0].act != LS_F32 && call->parts[0].unit == LS_UNIT_HGMMA;
 }
 
-/* Launches o, m and l: by hgmma, by a block per query if there are few (generation), else by tiles. */
+/* Launches the computation of o, m and l: by hgmma, by a block per query if there are few (generation), else by tiles.
+ */
 ls_status ls_cuda_op_attention_forward(ls_device *device, const ls_attention_call *call) {
     ls_cuda_attention_job job;
     LS_TRY(open_job(device, call, false, &job));
@@ -191,8 +192,8 @@ ls_status ls_cuda_op_attention_forward(ls_device *device, const ls_attention_cal
                     LS_CUDA_ATTENTION_FORWARD_ELEMS(p->size, p->own, p->other));
 }
 
-/* Launches dots, then dq (a pass per query tile), then dk and dv (a pass per key tile), or the kernels of hgmma.
- * first_query must be 0. */
+/* Launches the computation of dots, then dq (a pass per query tile), then dk and dv (a pass per key tile), or the
+ * kernels of hgmma. first_query must be 0. */
 ls_status ls_cuda_op_attention_backward(ls_device *device, const ls_attention_call *call) {
     assert(call->parts[0].first_query == 0);
     ls_cuda_attention_job job;

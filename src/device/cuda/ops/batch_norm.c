@@ -65,19 +65,20 @@ static ls_status run_sums(ls_device *device, const ls_batch_norm_call *c, ls_cud
     return ls_cuda_launch(device, LS_CUDA_batch_norm_join, grid, LS_CUDA_BATCH_NORM_CHAINS, 0, &args);
 }
 
-/* Launches the sums of x of each ghost group and channel into c->sums. */
+/* Launches the computation of the sums of x of each ghost group and channel into c->sums. */
 ls_status ls_cuda_op_batch_norm_sums(ls_device *device, const ls_batch_norm_call *c) {
     LS_TRY(ls_batch_norm_check(c));
     return run_sums(device, c, LS_CUDA_batch_norm_sums, LS_CUDA_BATCH_NORM_SUMS, c->sums, NULL);
 }
 
-/* Launches the sums of (x − mean)² into c->sums. */
+/* Launches the computation of the sums of (x − mean)² into c->sums. */
 ls_status ls_cuda_op_batch_norm_squares(ls_device *device, const ls_batch_norm_call *c) {
     LS_TRY(ls_batch_norm_check(c));
     return run_sums(device, c, LS_CUDA_batch_norm_squares, LS_CUDA_BATCH_NORM_SUMS, c->sums, NULL);
 }
 
-/* Launches the sums of dy (behind ReLU) into c->sum and of its products with the normalised x into c->dot. */
+/* Launches the computation of the sums of dy (behind ReLU) into c->sum and of its products with the normalised x into
+ * c->dot. */
 ls_status ls_cuda_op_batch_norm_grad_sums(ls_device *device, const ls_batch_norm_call *c) {
     LS_TRY(ls_batch_norm_check(c));
     return run_sums(device, c, LS_CUDA_batch_norm_grad_sums, LS_CUDA_BATCH_NORM_SUMS, c->sum, c->dot);
@@ -93,12 +94,12 @@ static ls_status make_stats(ls_device *device, const ls_batch_norm_call *c, int 
     return ls_cuda_launch(device, LS_CUDA_batch_norm_stats, grid, LS_CUDA_BATCH_NORM_THREADS, 0, &args);
 }
 
-/* Launches mean from c->sums, the sums of this worker or of all joined. */
+/* Launches the computation of mean from c->sums, the sums of this worker or of all joined. */
 ls_status ls_cuda_op_batch_norm_mean(ls_device *device, const ls_batch_norm_call *c) {
     return make_stats(device, c, LS_CUDA_BATCH_NORM_MEAN);
 }
 
-/* Launches rstd, and var if it is not NULL, from c->sums, the sums of squares. */
+/* Launches the computation of rstd, and var if it is not NULL, from c->sums, the sums of squares. */
 ls_status ls_cuda_op_batch_norm_rstd(ls_device *device, const ls_batch_norm_call *c) {
     return make_stats(device, c, LS_CUDA_BATCH_NORM_RSTD);
 }
@@ -114,18 +115,18 @@ static ls_status run_map(ls_device *device, const ls_batch_norm_call *c, ls_cuda
                           &args);
 }
 
-/* Launches y from x, mean and rstd. */
+/* Launches the computation of y from x, mean and rstd. */
 ls_status ls_cuda_op_batch_norm_apply(ls_device *device, const ls_batch_norm_call *c) {
     return run_map(device, c, LS_CUDA_batch_norm_apply);
 }
 
-/* Launches dx, and dresidual if it is not NULL, from dy, sum and dot. */
+/* Launches the computation of dx, and dresidual if it is not NULL, from dy, sum and dot. */
 ls_status ls_cuda_op_batch_norm_input_grad(ls_device *device, const ls_batch_norm_call *c) {
     return run_map(device, c, LS_CUDA_batch_norm_input_grad);
 }
 
-/* Launches mean, rstd, var and y for statistics of this worker alone. LS_ERR_INPUT if the call has shared ones,
- * whose sums workers must join between the steps. */
+/* Launches the computation of mean, rstd, var and y for statistics of this worker alone. LS_ERR_INPUT if the call has
+ * shared ones, whose sums workers must join between the steps. */
 ls_status ls_cuda_op_batch_norm_forward(ls_device *device, const ls_batch_norm_call *c) {
     if (c->shared || c->count > 0)
         return ls_fail(LS_ERR_INPUT, "batch norm with external statistics does not compute its own; call sums, mean, "

@@ -28,7 +28,7 @@ ls_status ls_cuda_op_convert(ls_device *device, const ls_convert_call *c) {
     return run_convert(device, LS_CUDA_convert, c->out, to, to, c->in, from, c->n);
 }
 
-/* Launches y = x rounded to a 16-bit format but stored as fp32. */
+/* Launches the computation of y = x rounded to a 16-bit format but stored as fp32. */
 ls_status ls_cuda_op_round(ls_device *device, const ls_round_call *c) {
     LS_TRY(ls_check_half("rounding", c->to));
     return run_convert(device, LS_CUDA_round, c->y, c->to, LS_F32, c->x, LS_F32, c->n);

@@ -41,8 +41,8 @@ ls_status ls_cuda_op_count(ls_device *device, const ls_count_call *c) {
 }
 
 LS_ASSERT_ARGS(ls_difference_call, 5);
-/* Launches before = after − before, and adds to *lost the elements that an update left unchanged although by[i] ≠
- * 0. */
+/* Launches the computation of before = after − before, and adds to *lost the elements that an update left unchanged
+ * although by[i] ≠ 0. */
 ls_status ls_cuda_op_difference(ls_device *device, const ls_difference_call *c) {
     if (c->n == 0) return LS_OK;
     ls_cuda_difference args = {.flat = {.n = c->n}, .before = c->before, .after = c->after, .by = c->by};

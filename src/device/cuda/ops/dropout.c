@@ -4,8 +4,8 @@
 #include "device/cuda/ops/ops.h"
 #include "device/cuda/ops/take.h"
 
-/* Launches y = residual + what dropout leaves of x (without a residual, NULL, that alone). Unaligned rows are
- * divided among threads by the runs of four numbers of the random generator. */
+/* Launches the computation of y = residual + what dropout leaves of x (without a residual, NULL, that alone). Unaligned
+ * rows are divided among threads by the runs of four numbers of the random generator. */
 ls_status ls_cuda_op_dropout_add(ls_device *device, const ls_dropout_call *c) {
     const size_t width = 4;
     LS_TRY(ls_check_float("dropout", c->x_dtype));

@@ -11,8 +11,8 @@ enum { WIDTH = 4, COUNT_MAX = INT32_MAX - (1 << 20) };
 
 LS_ASSERT_ARGS(ls_embed_call, 8);
 LS_ASSERT_ARGS(ls_embed_tokens, 5);
-/* Launches y = the table's row of each token, plus that of its position if there are positions. Rows of tokens
- * that this part of the table lacks stay as they are. */
+/* Launches the computation of y = the table's row of each token, plus that of its position if there are positions. Rows
+ * of tokens that this part of the table lacks stay as they are. */
 ls_status ls_cuda_op_embed_forward(ls_device *device, const ls_embed_call *c) {
     const ls_embed_tokens *tokens = c->tokens;
     assert(!c->position || c->period > 0);

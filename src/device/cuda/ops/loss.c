@@ -63,14 +63,14 @@ static ls_status run_rows(ls_device *device, ls_cuda_kernel kernel, const ls_los
     return ls_cuda_launch(device, kernel, (ls_cuda_grid){c->rows, 1, 1}, threads_of(&args, most), 0, &args);
 }
 
-/* Launches m, the maximum of each row, and z_target, over the columns of this worker. */
+/* Launches the computation of m, the maximum of each row, and z_target, over the columns of this worker. */
 ls_status ls_cuda_op_loss_max(ls_device *device, const ls_loss_call *c) {
     LS_TRY(ls_check_loss(c));
     if (c->z_dtype != LS_F32) return ls_cuda_loss_hgmma_pass(device, LS_CUDA_loss_hgmma_max, c);
     return run_rows(device, LS_CUDA_loss_max, c, THREADS_OF_A_PASS);
 }
 
-/* Launches the sums of e^(z − m) over each slice of each row into c->sums, [slices][rows]. */
+/* Launches the computation of the sums of e^(z − m) over each slice of each row into c->sums, [slices][rows]. */
 ls_status ls_cuda_op_loss_sums(ls_device *device, const ls_loss_call *c) {
     ls_cuda_loss args;
     LS_TRY(ls_check_loss(c));
@@ -81,14 +81,14 @@ ls_status ls_cuda_op_loss_sums(ls_device *device, const ls_loss_call *c) {
     return ls_cuda_launch(device, LS_CUDA_loss_sums, grid, 16 * LS_CUDA_LOSS_SUMS, 0, &args);
 }
 
-/* Launches loss = log(l) − (z_target − m) for each row. */
+/* Launches the computation of loss = log(l) − (z_target − m) for each row. */
 ls_status ls_cuda_op_loss_values(ls_device *device, const ls_loss_call *c) {
     ls_cuda_loss args = {.rows = c->rows, .m = c->m, .l = c->l, .loss = c->loss, .z_target = c->z_target};
     ls_cuda_grid grid = {ls_cuda_divide_up(c->rows, LS_CUDA_LOSS_VALUES), 1, 1};
     return ls_cuda_launch(device, LS_CUDA_loss_values, grid, LS_CUDA_LOSS_VALUES, 0, &args);
 }
 
-/* Launches dz, the gradient of the logits, from z, m and l. */
+/* Launches the computation of dz, the gradient of the logits, from z, m and l. */
 ls_status ls_cuda_op_loss_grad(ls_device *device, const ls_loss_call *c) {
     LS_TRY(ls_check_loss(c));
     if (c->z_dtype != LS_F32) return ls_cuda_loss_hgmma_pass(device, LS_CUDA_loss_hgmma_grad, c);
@@ -114,8 +114,8 @@ static ls_status long_rows(ls_device *device, const ls_loss_call *c) {
     return c->dz ? ls_cuda_op_loss_grad(device, &step) : LS_OK;
 }
 
-/* Launches the loss of whole rows, and m, l and dz where they are not NULL, in one kernel with the row in shared
- * memory; by passes if a row does not fit. */
+/* Launches the computation of the loss of whole rows, and m, l and dz where they are not NULL, in one kernel with the
+ * row in shared memory; by passes if a row does not fit. */
 ls_status ls_cuda_op_loss_rows(ls_device *device, const ls_loss_call *c) {
     LS_TRY(ls_check_loss(c));
     if (c->rows == 0) return LS_OK;

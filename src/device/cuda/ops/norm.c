@@ -98,11 +98,11 @@ static ls_status run_norm(ls_device *device, const ls_norm_call *call, bool back
                           (size_t)args.together * row, &args);
 }
 
-/* Launches y, mean and rstd, and sum = x + branch if there is a branch. */
+/* Launches the computation of y, mean and rstd, and sum = x + branch if there is a branch. */
 ls_status ls_cuda_op_norm_forward(ls_device *device, const ls_norm_call *call) { return run_norm(device, call, false); }
 
-/* Launches own->sum = x + what dropout leaves of the branch, and makes it the input own->x; the branch becomes
- * NULL. */
+/* Launches the computation of own->sum = x + what dropout leaves of the branch, and makes it the input own->x; the
+ * branch becomes NULL. */
 static ls_status add_branch(ls_device *device, ls_norm_call *own) {
     const size_t C = own->C;
     const ls_dropout_call dropped = {own->rows, C,      own->drop, own->branch, own->act, C, own->x, own->x_stride,
@@ -203,8 +203,8 @@ static ls_status backward_chains(ls_device *device, const ls_norm_call *call, ch
     return ls_cuda_join_tokens(device, &joins, sums, call->groups);
 }
 
-/* Launches dx and what else the call asks for (dx_copy, y, gradients of parameters and of a bias), fused where
- * that is faster, else one operation after another, with the same bits. */
+/* Launches the computation of dx and what else the call asks for (dx_copy, y, gradients of parameters and of a bias),
+ * fused where that is faster, else one operation after another, with the same bits. */
 ls_status ls_cuda_op_norm_backward(ls_device *device, const ls_norm_call *call) {
     LS_TRY(ls_check_float("a norm", call->act));
     if (!call->params) return backward_apart(device, call);

@@ -4,15 +4,15 @@
 
 #include "device/conv.h"
 
-/* Launches a convolution as one GEMM over patches (device/conv.h), as the next two do. */
+/* Launches a convolution, y from x and w, as one GEMM over patches of the images (device/conv.h). */
 ls_status ls_cuda_op_conv_forward(ls_device *device, const ls_conv_call *call) { return ls_conv_forward(device, call); }
 
-/* Launches dx of a convolution, from dy and w. */
+/* Launches the gradient of a convolution's input, dx from dy and w, as one GEMM (device/conv.h). */
 ls_status ls_cuda_op_conv_input_grad(ls_device *device, const ls_conv_call *call) {
     return ls_conv_input_grad(device, call);
 }
 
-/* Launches dw of a convolution, from dy and x. */
+/* Launches the gradient of a convolution's weights, dw from dy and x, as one GEMM (device/conv.h). */
 ls_status ls_cuda_op_conv_weight_grad(ls_device *device, const ls_conv_call *call) {
     return ls_conv_weight_grad(device, call);
 }

@@ -20,7 +20,8 @@ _Static_assert((int)LS_SQUARE_BLOCK == LS_CUDA_SQUARE_BLOCK, "blocks of squared 
 
 _Static_assert((int)LS_STATE_BLOCK == LS_CUDA_STATE_BLOCK, "blocks of state sums are those of the formula");
 
-/* Launches the state sums of the collected pieces, and empties the collection. Nothing without pieces. */
+/* Launches the computation of the state sums of the collected pieces, and empties the collection. Nothing without
+ * pieces. */
 static ls_status add_state(ls_device *device, ls_cuda_state *args) {
     size_t turns = args->begin[args->count];
     ls_status status = LS_OK;
@@ -179,7 +180,7 @@ ls_status ls_cuda_op_update(ls_device *device, const ls_update_call *c) {
 
 _Static_assert((int)LS_EXACT_WORDS == LS_CUDA_EXACT_WORDS, "kernels add to the words of an exact sum");
 
-/* Launches the squared norms of the collected pieces, and empties the collection. */
+/* Launches the computation of the squared norms of the collected pieces, and empties the collection. */
 static ls_status add_squares(ls_device *device, ls_cuda_squares *args) {
     size_t turns = args->first[args->count];
     ls_status status = LS_OK;

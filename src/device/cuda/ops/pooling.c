@@ -77,19 +77,19 @@ static ls_status pool(ls_device *device, ls_cuda_kernel kernel, const ls_pooling
     return LS_OK;
 }
 
-/* Launches y, and in `taps` which pixel of its window each maximum is. */
+/* Launches the computation of y, and in `taps` which pixel of its window each maximum is. */
 ls_status ls_cuda_op_max_pool_forward(ls_device *device, const ls_pooling_call *c) {
     return pool(device, LS_CUDA_max_pool_forward, c, false);
 }
-/* Launches dx from dy and `taps`. */
+/* Launches the computation of dx from dy and `taps`. */
 ls_status ls_cuda_op_max_pool_backward(ls_device *device, const ls_pooling_call *c) {
     return pool(device, LS_CUDA_max_pool_backward, c, true);
 }
-/* Launches y, the means of the windows of x. */
+/* Launches the computation of y, the means of the windows of x. */
 ls_status ls_cuda_op_mean_pool_forward(ls_device *device, const ls_pooling_call *c) {
     return pool(device, LS_CUDA_mean_pool_forward, c, false);
 }
-/* Launches dx, to which every window adds its share of dy. */
+/* Launches the computation of dx, to which every window adds its share of dy. */
 ls_status ls_cuda_op_mean_pool_backward(ls_device *device, const ls_pooling_call *c) {
     return pool(device, LS_CUDA_mean_pool_backward, c, true);
 }

@@ -7,7 +7,7 @@
 
 enum { WIDTH = 4 };
 
-/* Launches y = a + b in fp32; b may be 16-bit. */
+/* Launches the computation of y = a + b in fp32; b may be 16-bit. */
 ls_status ls_cuda_op_add(ls_device *device, const ls_add_call *c) {
     const size_t width = WIDTH;
     LS_TRY(ls_check_float("a sum", c->b_dtype));
@@ -32,7 +32,7 @@ static ls_status join(ls_device *device, ls_cuda_kernel kernel, float *out, cons
     return ls_cuda_launch(device, kernel, ls_cuda_flat_grid(&args.flat, WIDTH, packs), LS_CUDA_PACK_THREADS, 0, &args);
 }
 
-/* Launches out = the sum of the contributions by the balanced binary tree of the contract. */
+/* Launches the computation of out = the sum of the contributions by the balanced binary tree of the contract. */
 ls_status ls_cuda_op_tree_sum(ls_device *device, const ls_tree_sum_call *c) {
     LS_TRY(ls_check_leaves(c->leaves));
     LS_TRY(ls_check_float("a sum", c->dtype));
@@ -52,7 +52,8 @@ static ls_status join_rows(ls_device *device, ls_cuda_tree_rows *args) {
 }
 
 LS_ASSERT_ARGS(ls_tree_rows_piece, 2);
-/* Launches, for each piece, the tree over its rows into its first row; many small pieces in one launch. */
+/* Launches the computation of the tree over the rows of each piece, into its first row; many small pieces in one
+ * launch. */
 ls_status ls_cuda_op_tree_rows(ls_device *device, const ls_tree_rows_call *c) {
     enum { BLOCKS_MAX = 1 << 30 };
     ls_cuda_tree_rows args = {.leaves = c->leaves};
@@ -71,7 +72,7 @@ ls_status ls_cuda_op_tree_rows(ls_device *device, const ls_tree_rows_call *c) {
     return join_rows(device, &args);
 }
 
-/* Launches out = the maximum of `count` tensors, element by element. */
+/* Launches the computation of out = the maximum of `count` tensors, element by element. */
 ls_status ls_cuda_op_max(ls_device *device, const ls_max_call *c) {
     if (c->count < 1 || c->count > LS_WORKERS_MAX)
         return ls_fail(LS_ERR_INPUT, "a maximum of %d tensors: must be between 1 and %d", c->count, LS_WORKERS_MAX);
@@ -87,11 +88,11 @@ static ls_status run_scale(ls_device *device, ls_cuda_kernel kernel, const ls_sc
                           0, &args);
 }
 
-/* Launches y = x·factor. */
+/* Launches the computation of y = x·factor. */
 ls_status ls_cuda_op_scale(ls_device *device, const ls_scale_call *c) { return run_scale(device, LS_CUDA_scale, c); }
 
 LS_ASSERT_ARGS(ls_set_call, 3);
-/* Launches y = value for every element. */
+/* Launches the computation of y = value for every element. */
 ls_status ls_cuda_op_set(ls_device *device, const ls_set_call *c) {
     return run_scale(device, LS_CUDA_set, &(ls_scale_call){.y = c->y, .factor = c->value, .n = c->n});
 }

@@ -92,7 +92,7 @@ static ls_status run_chains(ls_device *device, chain_kernels kernels, ls_cuda_ch
 }
 
 LS_ASSERT_ARGS(ls_norm_call, 28);
-/* Launches the gradients dw and, without rms, db of a norm's parameters. */
+/* Launches the computation of the gradients dw and, without rms, db of a norm's parameters. */
 ls_status ls_cuda_op_norm_params(ls_device *device, const ls_norm_call *c) {
     const ls_token_groups *groups = c->groups;
     LS_TRY(ls_check_float("a norm", c->act));
@@ -110,8 +110,8 @@ ls_status ls_cuda_op_norm_params(ls_device *device, const ls_norm_call *c) {
 }
 
 LS_ASSERT_ARGS(ls_bias_grad_call, 6);
-/* Launches db, the sums of dy over the tokens of each slice. fp32 sequences of one token need no chains: the join
- * reads dy itself. */
+/* Launches the computation of db, the sums of dy over the tokens of each slice. fp32 sequences of one token need no
+ * chains: the join reads dy itself. */
 ls_status ls_cuda_op_bias_grad(ls_device *device, const ls_bias_grad_call *c) {
     LS_TRY(ls_check_float("the gradient of a bias", c->act));
     LS_TRY(ls_token_groups_check(c->groups));
