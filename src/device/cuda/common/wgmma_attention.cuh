@@ -129,6 +129,7 @@ template <int ROWS> LS_DEVICE uint64_t across(const uint16_t *tile, int k) { ret
     "{\n.reg .pred p;\nsetp.ne.b32 p, " flag ", 0;\nwgmma.mma_async.sync.aligned.m64n" n "k16.f32." type "." type      \
     " {" numbers "}, {" a0 ", " a1 ", " a2 ", " a3 "}, " b_at ", p, 1, 1, " t ";\n}\n"
 
+/* Issues d = a·b, or d + a·b if goes_on: 64 × 64, 16 k; a and b are descriptors of tiles in shared memory. */
 template <bool IS_F16, int ACROSS> LS_DEVICE void product(float (&d)[32], uint64_t a, uint64_t b, int goes_on) {
     if constexpr (IS_F16)
         asm volatile(LS_WGMMA_SHARED("64", "f16", LS_T32, "%32", "%33", "%34", "%35")
@@ -139,6 +140,7 @@ template <bool IS_F16, int ACROSS> LS_DEVICE void product(float (&d)[32], uint64
                      : LS_F16(d, 0), LS_F16(d, 16)
                      : "l"(a), "l"(b), "r"(goes_on), "n"(ACROSS));
 }
+/* Issues d = a·b, or d + a·b if goes_on: 64 × 128, 16 k; a and b are descriptors of tiles in shared memory. */
 template <bool IS_F16, int ACROSS> LS_DEVICE void product(float (&d)[64], uint64_t a, uint64_t b, int goes_on) {
     if constexpr (IS_F16)
         asm volatile(LS_WGMMA_SHARED("128", "f16", LS_T64, "%64", "%65", "%66", "%67")
@@ -149,6 +151,7 @@ template <bool IS_F16, int ACROSS> LS_DEVICE void product(float (&d)[64], uint64
                      : LS_F16(d, 0), LS_F16(d, 16), LS_F16(d, 32), LS_F16(d, 48)
                      : "l"(a), "l"(b), "r"(goes_on), "n"(ACROSS));
 }
+/* Issues d = a·b, or d + a·b if goes_on: 64 × 64, 16 k; a is in registers, b a descriptor. */
 template <bool IS_F16, int ACROSS>
 LS_DEVICE void product(float (&d)[32], const uint32_t *a, uint64_t b, int goes_on) {
     if constexpr (IS_F16)
@@ -160,6 +163,7 @@ LS_DEVICE void product(float (&d)[32], const uint32_t *a, uint64_t b, int goes_o
                      : LS_F16(d, 0), LS_F16(d, 16)
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(goes_on), "n"(ACROSS));
 }
+/* Issues d = a·b, or d + a·b if goes_on: 64 × 128, 16 k; a is in registers, b a descriptor. */
 template <bool IS_F16, int ACROSS>
 LS_DEVICE void product(float (&d)[64], const uint32_t *a, uint64_t b, int goes_on) {
     if constexpr (IS_F16)

@@ -14,7 +14,7 @@ typedef struct ls_cuda_attention_job {
     size_t B, heads, kv_heads, queries;
 } ls_cuda_attention_job;
 
-/* Launches the computation of the forward kernels of a call that attention.c has checked, with 16-bit tensors and the
+/* Launches the forward kernels of a call that attention.c has checked, with 16-bit tensors and the
  * unit hgmma, on the current queue. Takes scratch for dropout. */
 ls_status ls_cuda_attention_hgmma_forward(ls_device *device, const ls_attention_call *call,
                                           const ls_cuda_attention_job *job);

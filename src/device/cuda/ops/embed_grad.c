@@ -35,8 +35,8 @@ static ls_status sort_tokens(ls_device *device, ls_cuda_sort *sort, uint32_t *fi
 }
 
 LS_ASSERT_ARGS(ls_token_grad_call, 5);
-/* Launches dtoken[id] += the sum of dy over the tokens of each id, in order, by groups. Tokens that this part of
- * the table lacks are skipped. Takes scratch for the sort. */
+/* Launches the computation of dtoken[id] += the sum of dy over the tokens of each id, in order, by groups. Tokens that
+ * this part of the table lacks are skipped. Takes scratch for the sort. */
 ls_status ls_cuda_op_embed_token_grad(ls_device *device, const ls_token_grad_call *c) {
     const ls_embed_tokens *tokens = c->tokens;
     const ls_token_groups *groups = c->groups;
@@ -84,7 +84,7 @@ ls_status ls_cuda_op_embed_token_grad(ls_device *device, const ls_token_grad_cal
 }
 
 LS_ASSERT_ARGS(ls_position_grad_call, 5);
-/* Launches dposition[t] = the sum of dy at position t over the sequences, by groups. */
+/* Launches the computation of dposition[t] = the sum of dy at position t over the sequences, by groups. */
 ls_status ls_cuda_op_embed_position_grad(ls_device *device, const ls_position_grad_call *c) {
     LS_TRY(ls_token_groups_check(c->groups));
     ls_cuda_token_join joins = {.rows = {.rows = c->groups->T, .columns = c->C},

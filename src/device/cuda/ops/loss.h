@@ -11,7 +11,7 @@
  * elements that a thread loads at once; out->whole is 0 if rows are not aligned to it. */
 ls_status ls_cuda_loss_args(ls_device *device, const ls_loss_call *c, size_t width, ls_cuda_loss *out);
 
-/* Launches the computation of the operation loss_rows (device/ops.h), whole rows at once, for 16-bit logits. */
+/* Launches the operation loss_rows (device/ops.h), whole rows at once, for 16-bit logits. */
 ls_status ls_cuda_loss_hgmma_rows(ls_device *device, const ls_loss_call *c);
 /* Launches `kernel`, one of the passes over rows of 16-bit logits (max, sums, grad, or any: a whole row without
  * alignment), a block per row. Workers of a TP group that share rows use the passes. */

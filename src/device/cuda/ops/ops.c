@@ -7,7 +7,8 @@
 /* Launches a convolution, y from x and w, as one GEMM over patches of the images (device/conv.h). */
 ls_status ls_cuda_op_conv_forward(ls_device *device, const ls_conv_call *call) { return ls_conv_forward(device, call); }
 
-/* Launches the gradient of a convolution's input, dx from dy and w, as one GEMM (device/conv.h). */
+/* Launches the gradient of a convolution's input, dx from dy and w, as a GEMM for each remainder of a pixel by the
+ * stride (device/conv.h). */
 ls_status ls_cuda_op_conv_input_grad(ls_device *device, const ls_conv_call *call) {
     return ls_conv_input_grad(device, call);
 }
