@@ -14,8 +14,8 @@
  *     n          bytes of a copy, else blocks of the kernel
  *
  * A GPU has a clock of its own. An anchor is an event at which both clocks were read; times are converted by the last
- * one. No function fails: a span that could not be
- * recorded is counted as lost. Only the host thread of the device calls them. */
+ * one. No function fails: a span that could not be recorded is counted as lost. Only the host thread of the device
+ * calls them. */
 #ifndef LS_DEVICE_CUDA_TIMES_H
 #define LS_DEVICE_CUDA_TIMES_H
 

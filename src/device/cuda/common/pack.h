@@ -13,7 +13,7 @@ typedef struct ls_cuda_flat {
     int aligned; /* every tensor begins at a multiple of a pack */
 } ls_cuda_flat;
 
-/* Rows of `columns` elements; strides are apart. */
+/* Rows of `columns` elements; the strides of each tensor are in the kernel's arguments. */
 typedef struct ls_cuda_rows {
     size_t rows, columns;
     int lanes_log2; /* binary logarithm of the threads beside each other in a row */

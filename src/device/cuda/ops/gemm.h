@@ -23,7 +23,8 @@ typedef struct ls_cuda_windows ls_cuda_windows;
 /* Returns the special kernel for the weight gradient that this GEMM over patches computes, or NULL if none fits
  * and the caller runs a plain GEMM. `args`: the kernel's arguments of the same GEMM. The result is static. */
 const ls_cuda_windows *ls_cuda_windows_of(const ls_gemm *g, const ls_cuda_gemm *args);
-/* Launches that kernel. With several slices it takes scratch memory for the sum of each and joins them. */
+/* Launches a special kernel that ls_cuda_windows_of() returned. With several slices it takes scratch memory for
+ * the sum of each and joins them. */
 ls_status ls_cuda_windows_run(ls_device *device, const ls_gemm *g, const ls_cuda_gemm_gather *args,
                               const ls_cuda_windows *windows);
 

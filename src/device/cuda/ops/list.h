@@ -21,7 +21,8 @@ static inline ls_status ls_cuda_sizes_set(ls_device *device, ls_cuda_sizes *out,
     return LS_OK;
 }
 
-/* Puts `count` pointers to device memory into a kernel's argument in the same way. */
+/* Puts `count` pointers to device memory into a kernel's argument: at most LS_CUDA_FEW by value, more as a copy on
+ * the device, as ls_cuda_sizes_set() does. */
 static inline ls_status ls_cuda_pointers_set(ls_device *device, ls_cuda_pointers *out, const void *const *host,
                                              size_t count) {
     const void *list = NULL;
