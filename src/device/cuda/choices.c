@@ -1,4 +1,4 @@
-/* choices.c: the file of choices. */
+/* choices.c: the table of autotuning results in memory, and the file that keeps it (choices.h has the format). */
 #include "device/cuda/choices.h"
 
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 enum { FILE_BYTES_MAX = 16 << 20, MAGIC_BYTES = 8 };
 static const char magic[MAGIC_BYTES + 1] = "LSPROD01";
 
+/* The first bytes of the file. */
 typedef struct head {
     char magic[MAGIC_BYTES];
     uint64_t count;
@@ -20,6 +21,7 @@ _Static_assert(sizeof(ls_cuda_product_key) == 9 * 8 + 12 * 4 && sizeof(head) == 
                    sizeof(ls_cuda_choice) == sizeof(ls_cuda_product_key) + 4 * 4 + sizeof(ls_lt_algorithm),
                "no gaps: they are written and compared as bytes");
 
+/* Returns the choice with this key, compared byte by byte, or NULL. Valid until a choice is added. */
 static ls_cuda_choice *find_choice(const ls_cuda_choices *choices, const ls_cuda_product_key *key) {
     for (size_t i = 0; i < choices->count; i++)
         if (memcmp(&choices->list[i].key, key, sizeof *key) == 0) return &choices->list[i];
@@ -44,7 +46,8 @@ ls_status ls_cuda_choices_add(ls_cuda_choices *choices, const ls_cuda_choice *ch
     return LS_OK;
 }
 
-/* Returns the choices of a file, or NULL if it is damaged. */
+/* Returns the choices in a file's bytes, as a pointer into `data`, and sets *count. NULL, with *count unchanged,
+ * if magic number, size or hash are wrong. */
 static const ls_cuda_choice *content_of(const char *data, size_t bytes, size_t *count) {
     head h;
     ls_hash128 hash;

@@ -1,5 +1,6 @@
-/* choices.h: the results of autotuning matmuls (ops/library.c): the fastest way to compute each shape, kept in a file,
- * so that a machine times a shape once.
+/* choices.h: the results of autotuning matmuls: the fastest way to compute each shape, kept in a file, so that a
+ * machine times a shape once. ops/library.c, the autotuner, is the only caller, on the one host thread that uses the
+ * device.
  *
  *     magic     8 bytes
  *     count     8 bytes
@@ -12,7 +13,9 @@
  *
  * Words of the ways, and of the kernels' names:
  *
- *     hgmma    the matrix unit of Hopper GPUs: wgmma instructions, in the order of the contract
+ *     hgmma    the matrix unit (instructions for 16-bit matrices, with bits of their own) of Hopper GPUs: wgmma, in the
+ *              order of additions that the contract (docs/reference/arithmetic.md) fixes
+ *     slice    a fixed part of k whose products are summed by themselves; the sums of slices are then added by a tree
  *     any      kernels for every shape and alignment, without TMA
  *     over     the epilogue of a tile overlaps the mainloop of the next one (CUTLASS: ping-pong)
  *     tall     tiles of 256 rows; wide: of 256 columns
@@ -41,24 +44,28 @@ typedef enum ls_cuda_way {
     LS_CUDA_WAYS
 } ls_cuda_way;
 
-/* All that may matter to the speed or the bits of an algorithm. Has no padding, because it is compared as bytes. */
+/* Identifies a matmul: all that may matter to the speed or the bits of an algorithm. Has no padding, because it is
+ * compared as bytes. m … ldadded are in elements, align_… in bytes; the other fields are those of ls_gemm
+ * (calls.h). */
 typedef struct ls_cuda_product_key {
-    uint64_t m, n, k, lda, ldb, ldc, ldadded;
-    uint64_t period, first; /* first: k of the first slice, of several */
+    uint64_t m, n, k, lda, ldb, ldc, ldadded; /* ldadded: of the addends (siblings); 0 without one */
+    uint64_t period, first;                   /* first: k of the first of several slices, else 0 */
     uint32_t form, dtype, c_dtype, slices, siblings, has_bias;
-    uint32_t align_a, align_b, align_c, align_added;
-    uint32_t is_in_place; /* a sibling is C */
-    uint32_t has_scratch; /* enough for the sums of all slices */
+    uint32_t align_a, align_b, align_c, align_added; /* of the addresses: powers of two up to 256 */
+    uint32_t is_in_place;                            /* a sibling is C */
+    uint32_t has_scratch;                            /* the device has scratch for the fp32 sums of all slices */
 } ls_cuda_product_key;
 
+/* The result of one trial. */
 typedef struct ls_cuda_choice {
     ls_cuda_product_key key;
-    uint32_t way; /* of ls_cuda_way */
-    float own_us, best_us;
-    uint32_t unused;
-    ls_lt_algorithm algorithm;
+    uint32_t way;              /* of ls_cuda_way */
+    float own_us, best_us;     /* times of LS_CUDA_OWN and of the fastest other way; 0: there was no other to time */
+    uint32_t unused;           /* 0: fills a gap */
+    ls_lt_algorithm algorithm; /* of a way of the library; else zero */
 } ls_cuda_choice;
 
+/* A growing array of choices, with one choice per key. All zero is empty; ls_cuda_choices_clear() frees it. */
 typedef struct ls_cuda_choices {
     ls_cuda_choice *list;
     size_t count, capacity;
@@ -68,9 +75,11 @@ typedef struct ls_cuda_choices {
 const ls_cuda_choice *ls_cuda_choices_find(const ls_cuda_choices *choices, const ls_cuda_product_key *key);
 /* Adds a choice, or replaces the one with the same key. Fails only if memory is short. */
 ls_status ls_cuda_choices_add(ls_cuda_choices *choices, const ls_cuda_choice *choice);
-/* Adds the choices of a file whose keys are new. Does nothing without a file; logs a warning for a damaged one. */
+/* Adds the choices of a file whose keys are new; those in memory stay as they are. Does nothing without a file. If
+ * the file is damaged or cannot be read, logs a warning and adds nothing; if memory is short, silently adds fewer. */
 void ls_cuda_choices_read(ls_cuda_choices *choices, const char *path);
-/* Reads the file as above, then replaces it by all choices. Errors are ignored: the next run times the shapes again. */
+/* Reads the file as above, so that other processes' choices are kept (also in `choices`), then replaces the file
+ * atomically by all choices. Errors are ignored: the next run times the shapes again. */
 void ls_cuda_choices_write(ls_cuda_choices *choices, const char *path);
 /* Frees the list, and leaves the struct empty. */
 void ls_cuda_choices_clear(ls_cuda_choices *choices);

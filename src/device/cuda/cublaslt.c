@@ -9,7 +9,7 @@
 
 #include "device/cuda/cuda.h"
 
-/* Our own declarations of the library's interface. */
+/* Our own declarations of the library's interface, so that the build needs no CUDA headers. */
 typedef int cublasStatus_t;
 typedef struct cublasLtContext *cublasLtHandle_t;
 typedef struct cublasLtMatmulDescOpaque *cublasLtMatmulDesc_t;
@@ -42,7 +42,7 @@ enum {
     GUESSES_MAX = 16,
 };
 
-/* name, parameters */
+/* The functions that are looked up in the library: name, parameters. */
 #define LT_CALLS(X)                                                                                                    \
     X(cublasLtCreate, (cublasLtHandle_t * handle))                                                                     \
     X(cublasLtDestroy, (cublasLtHandle_t handle))                                                                      \
@@ -68,6 +68,7 @@ enum {
        const void *c, cublasLtMatrixLayout_t c_layout, void *d, cublasLtMatrixLayout_t d_layout,                       \
        const ls_lt_algorithm *algorithm, void *workspace, size_t workspace_bytes, CUstream stream))
 
+/* The loaded library; one for the process, never unloaded once it works. */
 static struct {
     void *library;
     size_t version; /* 0: not loaded */
@@ -85,9 +86,11 @@ struct ls_lt_product {
     cublasLtHandle_t handle;
     ls_lt_shape shape;
     cublasLtMatmulDesc_t desc;
-    cublasLtMatrixLayout_t a, b, added, c; /* a and b in our order */
+    cublasLtMatrixLayout_t a, b, added, c; /* a and b as ls_gemm names them; the calls of the library swap them */
 };
 
+/* Stores the address of a function of the library in the function pointer at `out`. LS_ERR_INPUT of this machine
+ * if it is missing. */
 static ls_status find_lt_symbol(const char *name, void *out) {
     void *symbol = dlsym(calls.library, name);
     if (!symbol) return ls_fail_here(LS_ERR_INPUT, "libcublasLt has no %s: install that of CUDA 12 or newer", name);
@@ -95,6 +98,8 @@ static ls_status find_lt_symbol(const char *name, void *out) {
     return LS_OK;
 }
 
+/* Loads libcublasLt (13, else 12) and fills `calls`. LS_ERR_INPUT of this machine if it is absent or lacks a
+ * function; the caller then unloads what was loaded. */
 static ls_status load_cublaslt(void) {
     static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
     for (size_t i = 0; !calls.library && i < sizeof names / sizeof *names; i++)
@@ -159,9 +164,11 @@ void ls_cublaslt_close(ls_cublaslt *lt) {
     free(lt);
 }
 
+/* Returns the library's constant for a type (cudaDataType); any type but fp32 and fp16 counts as bf16. */
 static int type_of(ls_dtype dtype) { return dtype == LS_F32 ? CUDA_R_32F : dtype == LS_F16 ? CUDA_R_16F : CUDA_R_16BF; }
 
-/* Creates the layout of a row-major matrix of `rows` × `columns`; cuBLASLt is column-major. */
+/* Creates the layout of a batch of `batch` row-major matrices of `rows` × `columns`, `step` elements apart: for
+ * cuBLASLt, column-major ones of `columns` × `rows`. The caller destroys *out, also on failure if it is set. */
 static ls_status layout_of(ls_dtype dtype, size_t rows, size_t columns, size_t ld, size_t batch, size_t step,
                            cublasLtMatrixLayout_t *out) {
     int32_t count = (int32_t)batch;
@@ -210,7 +217,8 @@ void ls_lt_product_close(ls_lt_product *product) {
     free(product);
 }
 
-/* Sets the preference (no workspace, no split-K, our alignments) and asks the heuristic. */
+/* Asks the heuristic for up to `most` algorithms without workspace and split-K that run at our alignments. Fills
+ * found[] and *count; `preference` is changed, and the caller destroys it. */
 static ls_status run_heuristic(ls_lt_product *p, cublasLtMatmulPreference_t preference,
                                cublasLtMatmulHeuristicResult *found, int most, int *count) {
     const uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_NONE;
@@ -241,8 +249,8 @@ int ls_lt_product_guess(ls_lt_product *product, ls_lt_algorithm *out, int most) 
     return taken;
 }
 
-/* Searches the algorithm in the heuristic's list, because cublasLtMatmulAlgoCheck() refuses algorithms that the
- * heuristic returns and that run. */
+/* Searches the heuristic's list, because cublasLtMatmulAlgoCheck() refuses algorithms that the heuristic returns
+ * and that run. */
 bool ls_lt_product_takes(ls_lt_product *product, const ls_lt_algorithm *algorithm, int most) {
     ls_lt_algorithm guesses[GUESSES_MAX];
     int count = ls_lt_product_guess(product, guesses, most);

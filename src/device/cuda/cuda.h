@@ -1,5 +1,6 @@
-/* cuda.h: NVIDIA GPUs as devices, and the survey of the GPUs of a machine. To be used through choose.h, before which no
- * process that still has to fork may start the driver. */
+/* cuda.h: opens NVIDIA GPUs as devices, and surveys the GPUs of a machine. Callers go through device/choose.h;
+ * before that, no process that still has to fork workers may start the driver, because the driver does not survive
+ * a fork. */
 #ifndef LS_DEVICE_CUDA_CUDA_H
 #define LS_DEVICE_CUDA_CUDA_H
 
@@ -13,24 +14,30 @@
  * nothing is left to release; else the caller destroys *out. */
 ls_status ls_device_open_cuda(int gpu, ls_device **out);
 
-/* Opens a device without a GPU: operations check their calls and choose kernels as on one, and compute nothing
- * (device/dry.h). Its usage has in `scratch` the most that one operation needed. The caller destroys *out. */
+/* Opens a device without a GPU, for dry runs that measure memory: operations check their calls and choose kernels
+ * as on a Hopper GPU with 132 multiprocessors, and compute nothing (device/dry.h). Its usage (ls_device_get_usage) has
+ * in `scratch` the most that one operation needed, summed over the queues. The caller destroys *out;
+ * LS_ERR_RESOURCE if memory is short. */
 ls_status ls_device_open_cuda_dry(ls_device **out);
 
-/* Returns whether a driver is installed. Does not start it. */
+/* Returns whether libcuda can be loaded. Does not start the driver, so this process may fork later. */
 bool ls_cuda_is_installed(void);
-/* Counts the GPUs that this process sees; LS_ERR_INPUT if none. Starts the driver. */
+/* Counts the GPUs that this process sees. Starts the driver, so this process may not fork workers later.
+ * LS_ERR_INPUT of this machine if there is no driver or no GPU, with *count 0. */
 ls_status ls_cuda_count(int *count);
 
 /* ---- the survey of a machine's GPUs ------------------------------------------------------------------------------ */
 
-enum { LS_GPUS_LISTED = 16 };
-/* GPUs of this compute capability have the matrix unit hgmma. */
+enum { LS_GPUS_LISTED = 16 }; /* GPUs of a machine that a survey describes, at most */
+/* GPUs of this compute capability (9.0, Hopper) have the matrix unit hgmma: tensor cores, whose sums have bits of their
+ * own. */
 enum { LS_CUDA_HGMMA_CAPABILITY = 90 };
 
-/* Where the kernels of a GPU come from. */
+/* Where the kernels of a GPU come from: nowhere, so that it cannot be used; the program; or NVIDIA's run-time
+ * compiler. */
 typedef enum ls_gpu_kernels { LS_GPU_KERNELS_NONE, LS_GPU_KERNELS_BUILT_IN, LS_GPU_KERNELS_NVRTC } ls_gpu_kernels;
 
+/* One GPU in a survey. */
 typedef struct ls_gpu {
     char name[96];
     int capability; /* 90 is 9.0 */
@@ -38,6 +45,7 @@ typedef struct ls_gpu {
     ls_gpu_kernels kernels;
 } ls_gpu;
 
+/* What a survey found. gpu[] has the first LS_GPUS_LISTED of `count`; zeros where the survey failed before. */
 typedef struct ls_gpu_survey {
     int driver; /* the newest CUDA that the driver supports, 13000 is 13.0; 0: unknown */
     bool none;  /* the driver says that there is no GPU */
@@ -45,17 +53,18 @@ typedef struct ls_gpu_survey {
     ls_gpu gpu[LS_GPUS_LISTED];
 } ls_gpu_survey;
 
-/* Returns the GPUs that the program has kernels built in for, such as "sm_80, sm_90", or "none (…)" with what happens
- * then. The text is static. */
+/* Returns the architectures that the program has kernels built in for, as text such as "sm_80, sm_90", or "none
+ * (NVRTC compiles kernels on first use)". The text is static. */
 const char *ls_cuda_built_in(void);
 
-/* Returns the version of cuBLASLt, which some matmuls use (ops/library.c), such as "13.0.2", or why there is none.
- * Loads the library. The text is static and changes with the next call. */
+/* Returns the version of cuBLASLt, which some matmuls use (ops/library.c), such as "13.0.2", or "no (…)" with the
+ * reason. Loads the library. The text is static and changes with the next call. */
 const char *ls_cuda_cublaslt(void);
 
-/* Queries the driver in a child process, so that this one may still fork, and opens the first `opens` GPUs there to see
- * that they work. On failure *out has what was found before. LS_ERR_INPUT: there is no driver, no GPU, or one that
- * lacks something; other errors: the driver or a GPU fails, crashes or does not answer within a minute. */
+/* Queries the driver in a child process, so that this one may still fork, and opens the first `opens` GPUs there
+ * to see that they work. On failure *out has what was found before. LS_ERR_INPUT: there is no driver, no GPU, or
+ * one that is too old or has no kernels; other errors: the driver or a GPU fails, crashes or does not answer
+ * within a minute. */
 ls_status ls_cuda_survey(int opens, ls_gpu_survey *out);
 
 #endif

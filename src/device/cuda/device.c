@@ -1,8 +1,6 @@
-/* device.c: the device of a GPU: one stream per queue, memory from the driver, copies through pinned rings of bounded
- * size.
- *
- * Host code waits by polling, never by blocking in the driver, so that a hung GPU becomes an error after WAIT_LIMIT_S,
- * or after TEARDOWN_LIMIT_S while the device is destroyed. */
+/* device.c: the device of a GPU: implements ls_device_calls (device/device.h) with one stream per queue, memory
+ * from the driver, and copies through pinned rings of bounded size; and launch.h, by which operations launch
+ * kernels. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,11 +20,11 @@
 enum {
     EVENTS = 256,          /* of a ring: an event stands also for the older one that had its place */
     PIECE_BYTES = 1 << 20, /* of a copy from or to the host */
-    PIECES = 8,
-    HOST_BLOCKS = 4,
+    PIECES = 8,            /* of the pinned ring */
+    HOST_BLOCKS = 4,       /* of pinned memory of callers, at most */
     SHORT_BYTES = 2 << 10, /* bound of a short list; most lists are short */
     SHORT_LISTS = 128,     /* of a queue */
-    LONG_LISTS = 12,
+    LONG_LISTS = 12,       /* of a queue, of up to LS_CUDA_LIST_BYTES */
     LISTS_EACH = LONG_LISTS + SHORT_LISTS,
     LISTS = LISTS_EACH * LS_QUEUE_RECEIVE, /* no kernel runs on the last queue */
     LISTS_EACH_BYTES = LONG_LISTS * LS_CUDA_LIST_BYTES + SHORT_LISTS * SHORT_BYTES,
@@ -41,7 +39,7 @@ enum {
     WGMMA_CAPABILITY = 90,
     WAIT_LIMIT_S = 600,
     TEARDOWN_LIMIT_S = 10,
-    RESCUE_S = 10,
+    RESCUE_S = 10, /* limit of each wait of a rescue */
     BLOCKS_X_MAX = 0x7FFFFFFF,
     BLOCKS_Y_MAX = 0xFFFF,
 };
@@ -55,15 +53,15 @@ typedef struct list_place {
 
 typedef struct cuda_device {
     ls_device base;
-    const ls_cuda_driver *driver;
+    const ls_cuda_driver *driver; /* NULL: a dry device */
     int gpu;
     double patience_s; /* how long the host waits for work that does not end */
     CUdevice handle;
     CUcontext context;
     CUstream streams[LS_QUEUES];
     CUevent events[LS_QUEUES][EVENTS];
-    uint64_t recorded[LS_QUEUES];
-    bool otherwise; /* use other tiles and blocks, which give the same bits */
+    uint64_t recorded[LS_QUEUES]; /* events so far; number n is at place n % EVENTS */
+    bool otherwise;               /* use other tiles and blocks, which give the same bits */
     int processors;
     int capability;
     bool has_wgmma;
@@ -79,9 +77,9 @@ typedef struct cuda_device {
     unsigned char *pinned; /* PIECES pieces, then LISTS lists */
     CUevent piece_done[PIECES];
     bool piece_used[PIECES];
-    unsigned next_piece;
+    unsigned next_piece; /* number of the next piece, modulo PIECES its place */
     list_place list[LISTS];
-    uint64_t lists_given;
+    uint64_t lists_given; /* calls of ls_cuda_list() so far */
     struct {
         unsigned char *memory;
         size_t bytes;
@@ -91,7 +89,7 @@ typedef struct cuda_device {
     bool one_by_one;            /* launch directly for now, although there are graphs */
     size_t args_bytes[LS_CUDA_KERNELS]; /* for graphs; 0: not known yet */
     ls_cuda_times *times;               /* NULL until something is traced */
-    ls_cuda_asked asked;
+    ls_cuda_asked asked;                /* the operation that now launches kernels, for the trace */
     char name[32], model[96], about[128];
     CUevent marked;   /* NULL: mark() was not called */
     CUstream aside;   /* created by the first rescue, never destroyed */
@@ -100,13 +98,16 @@ typedef struct cuda_device {
     bool lost;        /* the GPU failed, hangs, or waits for a lost worker: its resources are not freed */
 } cuda_device;
 
+/* Returns the GPU device whose base this is. */
 static cuda_device *cuda_of(ls_device *device) { return (cuda_device *)(void *)device; }
+/* Returns the stream of the queue that ls_device_use() named last. */
 static CUstream current_stream(const cuda_device *cuda) { return cuda->streams[cuda->base.queue]; }
 
 /* Returns whether this is a dry device, which computes nothing and has no driver. */
 static bool is_dry(const cuda_device *cuda) { return !cuda->driver; }
 static void *const nowhere = (void *)(uintptr_t)4096; /* what a dry device returns as memory that nothing reads */
 
+/* Converts a pointer into device memory to the driver's type of address. */
 static CUdeviceptr address_of(const void *memory) { return (CUdeviceptr)(uintptr_t)memory; }
 
 /* ASK() and CALL() call the driver and return on an error; CALL() first looks for a lost worker as its cause. */
@@ -116,9 +117,10 @@ static CUdeviceptr address_of(const void *memory) { return (CUdeviceptr)(uintptr
     LS_TRY(blame_lost_worker(cuda,                                                                                     \
                              ls_cuda_result((cuda)->driver, (cuda)->driver->name(__VA_ARGS__), #name, (cuda)->gpu)))
 
-/* Returns the loss of another worker instead of LS_ERR_FAILED of the GPU, if there is one: the memory of a lost worker
- * disappears while kernels read it, which makes the driver fail. Waits up to half a second, because the loss is
- * detected late. Does so once; then, and for any other status, returns `status`. */
+/* Returns the loss of another worker instead of LS_ERR_FAILED of the GPU, if there is one: the memory of a lost
+ * worker disappears while kernels read it, which makes the driver fail. Polls the observer for up to half a
+ * second, because the loss is detected late; if it reports one, this device is lost, too. Does so once; then, and
+ * for any other status, returns `status`. */
 static ls_status blame_lost_worker(cuda_device *cuda, ls_status status) {
     enum { TRIES = 500, TRY_US = 1000 };
     ls_device_guest *guest = cuda->base.guest;
@@ -135,7 +137,7 @@ static ls_status blame_lost_worker(cuda_device *cuda, ls_status status) {
     return status;
 }
 
-/* Launches the kernels collected for a queue. Must precede any other call on its stream. */
+/* Launches the kernels collected for a queue in graphs (graphs.h). Must precede any other call on its stream. */
 static ls_status flush_queue(cuda_device *cuda, int queue) {
     const char *kernel;
     if (!cuda->graphs) return LS_OK;
@@ -145,8 +147,9 @@ static ls_status flush_queue(cuda_device *cuda, int queue) {
 
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
-/* Polls until `ask` says that the work is done. Meanwhile reads finished times, and fails if the observer's watch fails
- * or the time limit is over. After any failure the GPU is lost. */
+/* Polls until `ask(cuda, event)` no longer returns CUDA_ERROR_NOT_READY; sleeps between polls after 2 ms.
+ * Meanwhile adds finished times to the trace. Fails if the GPU failed, if the observer's watch fails, or after
+ * cuda->patience_s. After any failure the device is lost: nothing of it is freed. */
 static ls_status wait_until(cuda_device *cuda, CUresult (*ask)(cuda_device *cuda, CUevent event), CUevent event) {
     double begin = 0;
     for (unsigned turn = 0;; turn++) {
@@ -175,7 +178,9 @@ static ls_status wait_until(cuda_device *cuda, CUresult (*ask)(cuda_device *cuda
     }
 }
 
+/* For wait_until(): asks whether an event has been reached. */
 static CUresult ask_event(cuda_device *cuda, CUevent event) { return cuda->driver->cuEventQuery(event); }
+/* For wait_until(): asks whether all queues are empty; ignores `event`. */
 static CUresult ask_streams(cuda_device *cuda, CUevent event) {
     (void)event;
     CUresult result = CUDA_SUCCESS;
@@ -184,6 +189,7 @@ static CUresult ask_streams(cuda_device *cuda, CUevent event) {
     return result;
 }
 
+/* Launches what is collected in graphs, and waits until all queues are empty. */
 static ls_status finish_queues(ls_device *device) {
     for (int q = 0; q < LS_QUEUES; q++) LS_TRY(flush_queue(cuda_of(device), q));
     return wait_until(cuda_of(device), ask_streams, NULL);
@@ -191,13 +197,15 @@ static ls_status finish_queues(ls_device *device) {
 
 /* ---- times ------------------------------------------------------------------------------------------------------- */
 
+/* For wait_until(): asks whether the compute queue is empty; ignores `event`. */
 static CUresult ask_compute(cuda_device *cuda, CUevent event) {
     (void)event;
     return cuda->driver->cuStreamQuery(cuda->streams[LS_QUEUE_COMPUTE]);
 }
 
-/* Adds finished pairs to the trace and sets a new anchor (times.h). Waits until the compute queue is idle, so that the
- * host sees the anchor pass without delay. */
+/* Adds finished pairs to the trace and sets a new anchor, at which the clocks of GPU and host are compared
+ * (times.h). Waits until the compute queue is idle, so that the host sees the anchor pass without delay. Does
+ * nothing before anything was traced. */
 static ls_status read_times(ls_device *device) {
     cuda_device *cuda = cuda_of(device);
     CUevent anchor = cuda->times ? ls_cuda_times_anchor(cuda->times) : NULL;
@@ -211,7 +219,8 @@ static ls_status read_times(ls_device *device) {
     return LS_OK;
 }
 
-/* Returns whether enqueued work is traced; prepares that on first use. Costs one load if it is not. */
+/* Returns whether enqueued work is traced. Creates cuda->times on first use, and then waits for the compute queue;
+ * without a trace it costs one load. Always false on a dry device. */
 static bool is_traced(cuda_device *cuda) {
     if (!ls_events_are_on() || is_dry(cuda)) return false;
     if (cuda->times) return true;
@@ -219,16 +228,19 @@ static bool is_traced(cuda_device *cuda) {
     return cuda->times && read_times(&cuda->base) == LS_OK;
 }
 
-/* Begin the span of a copy, or of a wait for another queue, on the current stream; NULL if nothing is traced. */
+/* Begins the span of a copy named `what`, a string literal, on the current stream; NULL if nothing is traced. */
 static ls_cuda_pair *begin_copy(cuda_device *cuda, const char *what, size_t bytes) {
     return is_traced(cuda) ? ls_cuda_times_copy(cuda->times, current_stream(cuda), cuda->base.queue, what, bytes)
                            : NULL;
 }
 
+/* Begins the span of a wait for queue `other` (−1: for another worker) on the current stream; NULL if nothing is
+ * traced. */
 static ls_cuda_pair *begin_wait(cuda_device *cuda, int other) {
     return is_traced(cuda) ? ls_cuda_times_wait(cuda->times, current_stream(cuda), cuda->base.queue, other) : NULL;
 }
 
+/* Ends a span on the current stream, after its work was enqueued there; NULL does nothing. */
 static void end_times(cuda_device *cuda, ls_cuda_pair *pair) {
     if (pair) ls_cuda_times_end(cuda->times, pair, current_stream(cuda));
 }
@@ -242,6 +254,8 @@ bool ls_cuda_ask(ls_device *device, const char *operation, const ls_gemm *produc
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */
 
+/* Implements ls_device_record(): sets *out to an event at the present end of the current queue. The ring of EVENTS
+ * events of the queue is reused without waiting. */
 static ls_status record_event(ls_device *device, ls_event *out) {
     cuda_device *cuda = cuda_of(device);
     int queue = device->queue;
@@ -253,8 +267,8 @@ static ls_status record_event(ls_device *device, ls_event *out) {
     return LS_OK;
 }
 
-/* Checks that the event was recorded on this device. An event whose place in the ring was taken passes, too: waiting
- * for the newer one then waits longer. */
+/* Checks that the event was recorded on this device. An event whose place in the ring was taken by a newer one
+ * passes, too: waiting for the newer one then waits longer. */
 static ls_status check_event(const cuda_device *cuda, ls_event event) {
     uint64_t recorded = (unsigned)event.queue < LS_QUEUES ? cuda->recorded[event.queue] : 0;
     if (event.number >= 1 && event.number <= recorded) return LS_OK;
@@ -263,6 +277,8 @@ static ls_status check_event(const cuda_device *cuda, ls_event event) {
                    (unsigned long long)event.number, (unsigned long long)recorded);
 }
 
+/* Implements ls_device_follow(): makes the current stream, not the host, wait for an event of another queue.
+ * Nothing to do for one of the same queue. */
 static ls_status follow_event(ls_device *device, ls_event event) {
     cuda_device *cuda = cuda_of(device);
     LS_TRY(check_event(cuda, event));
@@ -274,12 +290,16 @@ static ls_status follow_event(ls_device *device, ls_event event) {
     return LS_OK;
 }
 
+/* Implements ls_device_wait(): the host waits until the work before the event is done. Needs no flush: the queue
+ * was flushed when the event was recorded. */
 static ls_status wait_for_event(ls_device *device, ls_event event) {
     cuda_device *cuda = cuda_of(device);
     LS_TRY(check_event(cuda, event));
     return wait_until(cuda, ask_event, cuda->events[event.queue][event.number % EVENTS]);
 }
 
+/* Implements ls_device_passed(): sets *out to whether the work before the event is done, without waiting. On an
+ * error other than "not ready" the device is lost. */
 static ls_status has_passed(ls_device *device, ls_event event, bool *out) {
     cuda_device *cuda = cuda_of(device);
     LS_TRY(check_event(cuda, event));
@@ -292,6 +312,7 @@ static ls_status has_passed(ls_device *device, ls_event event, bool *out) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
+/* Implements ls_device_fill(): enqueues the fill on the current queue. */
 static ls_status fill_bytes(ls_device *device, void *to, unsigned char byte, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
     if (!bytes) return LS_OK;
@@ -302,6 +323,8 @@ static ls_status fill_bytes(ls_device *device, void *to, unsigned char byte, siz
     return LS_OK;
 }
 
+/* Implements ls_device_alloc(): allocates zeroed memory; 0 bytes give a valid address, too. The zeros are enqueued
+ * on the current queue. */
 static ls_status alloc_memory(ls_device *device, size_t bytes, void **out) {
     cuda_device *cuda = cuda_of(device);
     CUdeviceptr memory = 0;
@@ -315,11 +338,15 @@ static ls_status alloc_memory(ls_device *device, size_t bytes, void **out) {
     return status;
 }
 
+/* Implements ls_device_free(): waits for all queues, then frees. On a lost GPU the memory stays allocated until
+ * the process ends. */
 static void free_memory(ls_device *device, void *memory) {
     if (!cuda_of(device)->lost) (void)finish_queues(device);
     if (!cuda_of(device)->lost) (void)cuda_of(device)->driver->cuMemFree(address_of(memory));
 }
 
+/* Implements ls_device_copy(): enqueues the copy, within the GPU or to memory of another worker that is mapped, on
+ * the current queue. */
 static ls_status copy_bytes(ls_device *device, void *to, const void *from, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
     if (!bytes) return LS_OK;
@@ -330,7 +357,7 @@ static ls_status copy_bytes(ls_device *device, void *to, const void *from, size_
     return LS_OK;
 }
 
-/* Sets *at to the next piece of the pinned ring, after the previous copy through it is complete. */
+/* Sets *at to the number of the next piece of the pinned ring, after the previous copy through it is complete. */
 static ls_status next_piece(cuda_device *cuda, unsigned *at) {
     *at = cuda->next_piece++ % PIECES;
     if (cuda->piece_used[*at]) LS_TRY(wait_until(cuda, ask_event, cuda->piece_done[*at]));
@@ -338,6 +365,8 @@ static ls_status next_piece(cuda_device *cuda, unsigned *at) {
     return LS_OK;
 }
 
+/* Implements ls_device_copy_in(): copies from the host through the pinned ring, and waits only for a free piece of
+ * it; `host` may change when it returns. */
 static ls_status copy_in(ls_device *device, void *to, const void *host, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
     LS_TRY(flush_queue(cuda, device->queue));
@@ -357,6 +386,8 @@ static ls_status copy_in(ls_device *device, void *to, const void *host, size_t b
 
 /* ---- pinned memory of callers ---------------------------------------------------------------------------------- */
 
+/* Implements ls_device_host_alloc(): allocates pinned host memory, to which copy_out() copies directly.
+ * LS_ERR_RESOURCE for more than HOST_BLOCKS blocks. */
 static ls_status alloc_host(ls_device *device, size_t bytes, void **out) {
     cuda_device *cuda = cuda_of(device);
     *out = NULL;
@@ -370,6 +401,8 @@ static ls_status alloc_host(ls_device *device, size_t bytes, void **out) {
     return ls_fail(LS_ERR_RESOURCE, "more than %d blocks of pinned memory", HOST_BLOCKS);
 }
 
+/* Implements ls_device_host_free(): frees such memory. Another address is ignored; on a lost GPU the memory stays
+ * pinned. */
 static void free_host(ls_device *device, void *memory) {
     cuda_device *cuda = cuda_of(device);
     for (int i = 0; i < HOST_BLOCKS; i++) {
@@ -400,7 +433,9 @@ static ls_status copy_to_pinned(cuda_device *cuda, void *host, const void *from,
     return wait_until(cuda, ask_event, cuda->piece_done[at]);
 }
 
-/* Copies from the device to the host, with up to PIECES copies in flight while the host drains finished ones. */
+/* Implements ls_device_copy_out(): copies to the host and returns when the bytes have arrived: straight into
+ * memory of alloc_host(); else through the pinned ring, with up to PIECES copies in flight while the host drains
+ * finished ones. */
 static ls_status copy_out(ls_device *device, void *host, const void *from, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
     size_t asked = 0, taken = 0;
@@ -428,6 +463,7 @@ static ls_status copy_out(ls_device *device, void *host, const void *from, size_
     return LS_OK;
 }
 
+/* Implements ls_device_mark(): records the end of the compute queue, for which the first rescue waits. */
 static ls_status mark_compute(ls_device *device) {
     cuda_device *cuda = cuda_of(device);
     if (!cuda->marked) CALL(cuda, cuEventCreate, &cuda->marked, CU_EVENT_DISABLE_TIMING);
@@ -436,8 +472,8 @@ static ls_status mark_compute(ls_device *device) {
     return LS_OK;
 }
 
-/* Waits for a stream, or for the marked event if `stream` is NULL, up to RESCUE_S. Does not look for lost workers as
- * wait_until() does: a rescue runs only after a loss. */
+/* Waits for a stream, or for the marked event if `stream` is NULL; LS_ERR_FAILED after RESCUE_S. Does not look for
+ * lost workers as wait_until() does: a rescue runs only after a loss. */
 static ls_status wait_alone(cuda_device *cuda, CUstream stream) {
     double begin = ls_clock_seconds();
     for (;;) {
@@ -449,8 +485,8 @@ static ls_status wait_alone(cuda_device *cuda, CUstream stream) {
     }
 }
 
-/* Copies to the host after a loss. Uses its own stream and pinned buffer, because the others may wait forever for a
- * lost worker. */
+/* Implements ls_device_rescue(): copies to the host after the loss of another worker. Uses its own stream and
+ * pinned buffer, because the others may wait forever for a lost worker. The first call waits for the marked event. */
 static ls_status rescue_bytes(ls_device *device, void *host, const void *from, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
     if (!cuda->aside) {
@@ -519,6 +555,8 @@ bool ls_cuda_heads_map(ls_device *device, const void *at, const size_t counts[4]
                                                 CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
+/* Implements ls_device_lend(): makes a piece of device memory the scratch of the compute queue; ignored while
+ * another piece is lent. */
 static void lend_memory(ls_device *device, void *memory, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
     if (cuda->lent) return;
@@ -526,6 +564,7 @@ static void lend_memory(ls_device *device, void *memory, size_t bytes) {
     cuda->lent_bytes = bytes;
 }
 
+/* Implements ls_device_take_back(): ends the loan of `memory`; does nothing unless that is the piece that is lent. */
 static void take_back_memory(ls_device *device, const void *memory) {
     cuda_device *cuda = cuda_of(device);
     if (cuda->lent != memory) return;
@@ -533,6 +572,8 @@ static void take_back_memory(ls_device *device, const void *memory) {
     cuda->lent_bytes = 0;
 }
 
+/* Implements ls_device_get_usage(): sets *out to how the GPU's memory is used, in bytes. On a dry device only
+ * `scratch` is set: the most that operations asked for. */
 static ls_status get_usage(ls_device *device, ls_device_usage *out) {
     cuda_device *cuda = cuda_of(device);
     *out = (ls_device_usage){.others = cuda->others};
@@ -550,6 +591,7 @@ static ls_status get_usage(ls_device *device, ls_device_usage *out) {
 
 /* ---- memory of other workers ------------------------------------------------------------------------------------- */
 
+/* Implements ls_device_share(): makes a handle (CUDA IPC) by which other processes of this machine open `memory`. */
 static ls_status share_memory(ls_device *device, void *memory, ls_memory_handle *out) {
     cuda_device *cuda = cuda_of(device);
     CUipcMemHandle handle;
@@ -558,6 +600,8 @@ static ls_status share_memory(ls_device *device, void *memory, ls_memory_handle 
     return LS_OK;
 }
 
+/* Implements ls_device_open(): maps the memory of another process on this machine, and enables peer access if it
+ * lies on another GPU. */
 static ls_status open_memory(ls_device *device, const ls_memory_handle *handle, void **out) {
     cuda_device *cuda = cuda_of(device);
     CUipcMemHandle ipc;
@@ -569,11 +613,15 @@ static ls_status open_memory(ls_device *device, const ls_memory_handle *handle, 
     return LS_OK;
 }
 
+/* Implements ls_device_close(): waits for all queues, then unmaps the memory of another worker. On a lost GPU the
+ * mapping stays. */
 static void close_memory(ls_device *device, void *memory) {
     if (!cuda_of(device)->lost) (void)finish_queues(device);
     if (!cuda_of(device)->lost) (void)cuda_of(device)->driver->cuIpcCloseMemHandle(address_of(memory));
 }
 
+/* Implements ls_device_signal(): enqueues a write of `value` to a counter, which may lie on another worker's GPU,
+ * after all earlier work of the current queue. */
 static ls_status signal_counter(ls_device *device, uint64_t *counter, uint64_t value) {
     cuda_device *cuda = cuda_of(device);
     LS_TRY(flush_queue(cuda, device->queue));
@@ -581,6 +629,8 @@ static ls_status signal_counter(ls_device *device, uint64_t *counter, uint64_t v
     return LS_OK;
 }
 
+/* Implements ls_device_await(): makes the current stream, not the host, wait until the counter is at least
+ * `value`. */
 static ls_status await_counter(ls_device *device, const uint64_t *counter, uint64_t value) {
     cuda_device *cuda = cuda_of(device);
     LS_TRY(flush_queue(cuda, device->queue));
@@ -592,21 +642,28 @@ static ls_status await_counter(ls_device *device, const uint64_t *counter, uint6
 
 /* ---- devices of other machines ----------------------------------------------------------------------------------- */
 
+/* Implements ls_device_link_id(): makes the id of a new link to GPUs of other machines (nccl.h), which the caller
+ * sends to all members. */
 static ls_status make_link_id(ls_device *device, ls_link_id *out) {
     (void)device;
     return ls_nccl_id(out);
 }
 
+/* Implements ls_device_link_open(): starts to join a link, and does not wait for its other members. */
 static ls_status open_link(ls_device *device, const ls_link_id *id, int member, int members, ls_link **out) {
     (void)device;
     return ls_nccl_open(id, member, members, out);
 }
 
+/* Implements ls_device_link_settled(): sets *out to whether the last open or move on the link has completed,
+ * without waiting. */
 static ls_status link_settled(ls_device *device, ls_link *link, bool *out) {
     (void)device;
     return ls_nccl_settled(link, out);
 }
 
+/* Implements ls_device_link_move(): enqueues sends and receives of `count` pieces over a link on the current
+ * queue, as one span of the trace. */
 static ls_status move_pieces(ls_device *device, ls_link *link, const ls_link_piece *pieces, int count) {
     cuda_device *cuda = cuda_of(device);
     size_t bytes = 0;
@@ -618,11 +675,14 @@ static ls_status move_pieces(ls_device *device, ls_link *link, const ls_link_pie
     return LS_OK;
 }
 
-/* If the GPU itself is lost, closes without NCCL, which could wait for it forever. */
+/* Implements ls_device_link_close(). If the GPU itself is lost, closes without NCCL, which could wait for it
+ * forever. */
 static void close_link(ls_device *device, ls_link *link) { ls_nccl_close(link, cuda_of(device)->lost); }
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
+/* Implements ls_device_use_graphs(): waits for all queues, drops the graphs so far and, if switched on, collects
+ * launches for new ones. If the driver has no graphs, launches stay single, without an error. */
 static ls_status use_graphs(ls_device *device, ls_graphs how) {
     cuda_device *cuda = cuda_of(device);
     LS_TRY(finish_queues(device));
@@ -633,7 +693,8 @@ static ls_status use_graphs(ls_device *device, ls_graphs how) {
 
 void ls_cuda_launch_one_by_one(ls_device *device, bool one_by_one) { cuda_of(device)->one_by_one = one_by_one; }
 
-/* Returns whether a launch may be added to a graph: it is not traced, and the size of its arguments is known. */
+/* Returns whether a launch may be added to a graph: graphs are on, it is not traced, and the driver tells the size
+ * of its arguments, which is cached in cuda->args_bytes. */
 static bool is_for_graphs(cuda_device *cuda, ls_cuda_kernel kernel, CUfunction function) {
     size_t offset, bytes;
     if (is_traced(cuda) || !cuda->graphs || cuda->one_by_one) return false;
@@ -642,7 +703,8 @@ static bool is_for_graphs(cuda_device *cuda, ls_cuda_kernel kernel, CUfunction f
     return cuda->args_bytes[kernel] > 0;
 }
 
-/* Adds a launch to the batch of the current queue. An error may be that of an earlier launch, which it names. */
+/* Adds a launch to the batch of the current queue (graphs.h). An error may be that of an earlier launch, which the
+ * message names. */
 static ls_status note_launch(cuda_device *cuda, ls_cuda_kernel kernel, const ls_cuda_start *start, const void *args) {
     const char *failed;
     CUresult result =
@@ -708,19 +770,21 @@ const char *ls_cuda_model(ls_device *device, int *driver) {
     return cuda_of(device)->model;
 }
 
-/* Returns the byte offset of list `at` of a queue. */
+/* Returns the byte offset of list number `at` of a queue, in the pinned lists and in those of the device: the
+ * first LONG_LISTS are long, the others short. */
 static size_t list_offset(unsigned queue, unsigned at) {
     return (size_t)queue * LISTS_EACH_BYTES +
            (at < LONG_LISTS ? at * (size_t)LS_CUDA_LIST_BYTES
                             : LONG_LISTS * (size_t)LS_CUDA_LIST_BYTES + (at - LONG_LISTS) * (size_t)SHORT_BYTES);
 }
 
+/* Returns the pinned copy of list number `at` of a queue. */
 static unsigned char *list_pinned(const cuda_device *cuda, unsigned queue, unsigned at) {
     return cuda->pinned + (size_t)PIECES * PIECE_BYTES + list_offset(queue, at);
 }
 
-/* Returns the list of the queue that already has these bytes (*is_there), or the least recently used one. Short lists
- * and long ones are searched apart. */
+/* Returns the number of the list of the queue that already has these bytes (*is_there true), or of the least
+ * recently used one. Short lists and long ones are searched apart. */
 static unsigned find_list(const cuda_device *cuda, unsigned queue, const void *host, size_t bytes, bool *is_there) {
     unsigned first = bytes > SHORT_BYTES ? 0 : LONG_LISTS, end = bytes > SHORT_BYTES ? LONG_LISTS : LISTS_EACH;
     const list_place *places = &cuda->list[queue * LISTS_EACH];
@@ -786,7 +850,8 @@ ls_status ls_cuda_tensor_map_of(ls_device *device, const ls_cuda_tiled *m, ls_cu
     return LS_OK;
 }
 
-/* Makes matmuls use other tiles and loops other blocks, so that other multiprocessors compute each part. */
+/* Implements ls_device_compute_otherwise(): makes matmuls use other tiles and loops other blocks, so that other
+ * multiprocessors compute each part. */
 static ls_status compute_otherwise(ls_device *device, bool otherwise) {
     cuda_of(device)->otherwise = otherwise;
     return LS_OK;
@@ -826,8 +891,9 @@ size_t ls_cuda_shared_max(ls_device *device) { return cuda_of(device)->shared_ma
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-/* Waits up to TEARDOWN_LIMIT_S and frees all. A lost GPU's resources are left to the end of the process, because
- * freeing them could wait forever. */
+/* Implements ls_device_destroy(): waits up to TEARDOWN_LIMIT_S, then frees all but the stream and buffer of a
+ * rescue. A lost GPU's resources are left to the end of the process, because freeing them could wait forever. Also
+ * called for a device that open_gpu() opened in part. */
 static void destroy_cuda(ls_device *device) {
     cuda_device *cuda = cuda_of(device);
     const ls_cuda_driver *driver = cuda->driver;
@@ -894,12 +960,14 @@ static const ls_device_calls cuda_calls = {
     .rescue = rescue_bytes,
 };
 
+/* Creates `count` events without timing. On failure the caller destroys those that were created. */
 static ls_status make_events(cuda_device *cuda, CUevent *events, int count) {
     for (int i = 0; i < count; i++) CALL(cuda, cuEventCreate, &events[i], CU_EVENT_DISABLE_TIMING);
     return LS_OK;
 }
 
-/* Opens the context, streams, events and buffers of cuda->gpu. On failure the caller destroys what was opened. */
+/* Opens the context, streams, events and buffers of GPU number cuda->gpu, and makes its context current for this
+ * thread. On failure the caller destroys what was opened. */
 static ls_status open_gpu(cuda_device *cuda) {
     int count = 0, value = 0;
     CALL(cuda, cuDeviceGetCount, &count);
@@ -955,6 +1023,7 @@ ls_status ls_device_open_cuda(int gpu, ls_device **out) {
 
 /* ---- without a GPU ----------------------------------------------------------------------------------------------- */
 
+/* Implements ls_device_destroy() of a dry device, which owns nothing else. */
 static void destroy_dry(ls_device *device) { free(cuda_of(device)); }
 
 ls_status ls_device_open_cuda_dry(ls_device **out) {

@@ -1,4 +1,4 @@
-/* driver.c: loads libcuda and names its errors. */
+/* driver.c: loads libcuda, and makes statuses of its errors. */
 #include "device/cuda/driver.h"
 
 #include <dlfcn.h>
@@ -7,28 +7,30 @@
 #include <unistd.h>
 
 enum {
-    VERSION_MIN = 12000, /* kernels take up to 32 KiB of arguments, 64-bit counters on streams */
-    VERSION_GRAPHS = 12040,
+    VERSION_MIN = 12000,    /* kernels take up to 32 KiB of arguments, 64-bit counters on streams */
+    VERSION_GRAPHS = 12040, /* of LS_CUDA_GRAPH_CALLS */
 };
 
+/* The driver of this process; only the first load fills it. */
 static struct {
-    pid_t pid; /* the process that initialized the driver; 0: not initialized */
-    ls_status status;
-    bool sees_none;
+    pid_t pid;         /* the process that initialized the driver; 0: not initialized */
+    ls_status status;  /* of the start */
+    bool sees_none;    /* the start failed because there is no GPU */
     char message[256]; /* why it could not be started */
     ls_cuda_driver driver;
 } state;
 
 typedef CUresult (*get_proc_address)(const char *symbol, void **out, int version, uint64_t flags, int *status);
 
-/* Sets name and text of a driver error, also when the driver is not loaded completely. */
+/* Sets name and text of a driver error to static strings, also when the driver is not loaded completely. */
 static void result_name(const ls_cuda_driver *driver, CUresult result, const char **name, const char **text) {
     *name = "unknown error", *text = "no text";
     if (driver->cuGetErrorName) (void)driver->cuGetErrorName(result, name);
     if (driver->cuGetErrorString) (void)driver->cuGetErrorString(result, text);
 }
 
-/* Looks up all calls; those that are not required become NULL if the driver lacks them. */
+/* Fills *driver with the functions of libcuda. LS_ERR_INPUT of this machine if a required one is missing; optional
+ * ones become NULL. */
 static ls_status load_calls(void *library, ls_cuda_driver *driver) {
     get_proc_address get;
     *(void **)(void *)&get = dlsym(library, "cuGetProcAddress_v2");
@@ -55,6 +57,8 @@ static ls_status load_calls(void *library, ls_cuda_driver *driver) {
     return LS_OK;
 }
 
+/* Loads libcuda, checks its version (CUDA 12.0 or newer) and initializes it; sets state.sees_none. Errors as
+ * ls_cuda_driver_load(). The library stays loaded. */
 static ls_status start_driver(ls_cuda_driver *driver) {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library)
@@ -100,7 +104,7 @@ ls_status ls_cuda_driver_load(const ls_cuda_driver **out) {
 
 bool ls_cuda_driver_sees_none(void) { return state.sees_none; }
 
-/* Returns advice for errors of the hardware. */
+/* Returns what a user should do about errors of the hardware, as the end of a message; "" for all other errors. */
 static const char *advice_for(CUresult result) {
     switch (result) {
     case CUDA_ERROR_ECC_UNCORRECTABLE:

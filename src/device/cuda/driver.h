@@ -1,4 +1,5 @@
-/* driver.h: NVIDIA's driver, loaded when a GPU is asked for, so that one program runs with and without one.
+/* driver.h: NVIDIA's driver (libcuda), loaded when a GPU is asked for, so that one program runs with and without
+ * one. All driver calls of this folder go through the table ls_cuda_driver.
  *
  * The driver does not survive a fork, so it is started once, in the process that uses it; ls_cuda_driver_load() fails
  * in a child of that process. Names are those of the driver API; the types are our own declarations of it, so that the
@@ -30,7 +31,7 @@ typedef struct CUDA_KERNEL_NODE_PARAMS {
     CUfunction func;
     unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
     void **kernelParams, **extra;
-    void *kern; /* where func is NULL */
+    void *kern; /* instead of func, if that is NULL; unused here */
     CUcontext ctx;
 } CUDA_KERNEL_NODE_PARAMS;
 
@@ -55,14 +56,14 @@ enum {
     CU_TENSOR_MAP_INTERLEAVE_NONE = 0,
     CU_TENSOR_MAP_SWIZZLE_128B = 3,
     CU_TENSOR_MAP_L2_PROMOTION_L2_256B = 3,
-    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0, /* +0 */
+    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0, /* elements outside the tensor read as +0 */
     CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
     CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
 };
 
-/* name, parameters */
+/* The calls without which a driver is refused: name, parameters. */
 #define LS_CUDA_CALLS(X)                                                                                               \
     X(cuInit, (unsigned flags))                                                                                        \
     X(cuDriverGetVersion, (int *version))                                                                              \
@@ -108,7 +109,7 @@ enum {
     X(cuIpcOpenMemHandle, (CUdeviceptr * out, CUipcMemHandle handle, unsigned flags))                                  \
     X(cuIpcCloseMemHandle, (CUdeviceptr memory))
 
-/* NULL if the driver lacks the call. */
+/* Calls that may be NULL in the table, because the driver lacks them. */
 #define LS_CUDA_OPTIONAL_CALLS(X)                                                                                      \
     X(cuTensorMapEncodeTiled,                                                                                          \
       (void *map, int type, uint32_t rank, void *at, const uint64_t *sizes, const uint64_t *strides,                   \
@@ -126,32 +127,36 @@ enum {
     X(cuGraphExecKernelNodeSetParams, (CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *parameters)) \
     X(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
 
+/* The driver's functions. They return CUDA_SUCCESS or an error, which ls_cuda_result() makes a status. */
 typedef struct ls_cuda_driver {
 #define LS_CUDA_MEMBER(name, parameters) CUresult(*name) parameters;
     LS_CUDA_CALLS(LS_CUDA_MEMBER)
     LS_CUDA_OPTIONAL_CALLS(LS_CUDA_MEMBER)
     LS_CUDA_GRAPH_CALLS(LS_CUDA_MEMBER)
 #undef LS_CUDA_MEMBER
-    int version; /* 13000 is CUDA 13.0 */
+    int version; /* the newest CUDA that the driver supports: 13000 is 13.0 */
 } ls_cuda_driver;
 
-/* Loads and starts the driver on the first call; later calls in the same process return the same result, also the same
- * failure. *out is static. LS_ERR_INPUT of this machine (ls_fail_here): no driver, one too old, no GPU. LS_ERR_FAILED
- * in a process that was forked after the start. */
+/* Loads and starts the driver on the first call; later calls in the same process return the same result, also the
+ * same failure. *out is static; NULL on failure. LS_ERR_INPUT of this machine (ls_fail_here: other machines of the
+ * run may do without): no driver, one older than CUDA 12.0, no GPU. LS_ERR_FAILED in a process that was forked
+ * after the start, or if the driver fails. */
 ls_status ls_cuda_driver_load(const ls_cuda_driver **out);
 
-/* Returns whether the last start failed because the driver sees no GPU. */
+/* Returns whether the start of the driver failed because it sees no GPU; false before a start. */
 bool ls_cuda_driver_sees_none(void);
 
-/* Converts the result of a driver call: LS_OK, LS_ERR_RESOURCE if the GPU is out of memory, else LS_ERR_FAILED, with a
- * message that names the call, the driver's text and what to do. `gpu` −1: the message names the driver, not a GPU. */
+/* Converts the result of a driver call: LS_OK, LS_ERR_RESOURCE if the GPU is out of memory, else LS_ERR_FAILED,
+ * with a message that names `call`, the driver's text and what to do. `gpu` −1: the message names the driver, not
+ * a GPU. A result that means "not ready yet" is an error, too. */
 ls_status ls_cuda_result(const ls_cuda_driver *driver, CUresult result, const char *call, int gpu);
 
-/* Returns the limit of a wait for a GPU, in seconds: the environment variable LS_CUDA_WAIT_S, for tests, else
- * `otherwise`. */
+/* Returns the limit of a wait for a GPU, in seconds: the environment variable LS_CUDA_WAIT_S (for tests) if it is
+ * a positive number, else `otherwise`. */
 double ls_cuda_patience_s(double otherwise);
 
-/* Sets *out to the compute capability of a GPU, 90 for 9.0. LS_ERR_INPUT below the 8.0 that is needed. */
+/* Sets *out to the compute capability of GPU `gpu`, whose driver handle is `handle`: 90 for 9.0. LS_ERR_INPUT of
+ * this machine, with *out set, below the 8.0 that is needed. */
 ls_status ls_cuda_capability(const ls_cuda_driver *driver, int gpu, CUdevice handle, int *out);
 
 #endif

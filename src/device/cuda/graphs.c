@@ -1,4 +1,4 @@
-/* graphs.c: batches of launches, and the graphs of those that recur. */
+/* graphs.c: collects launches in batches, and makes CUDA graphs of batches that recur. */
 #include "device/cuda/graphs.h"
 
 #include <stdlib.h>
@@ -10,16 +10,18 @@
 enum {
     BATCH_MIN = 4,          /* launches of a graph: fewer cost as much one by one */
     ARGS_BYTES = 128 << 10, /* of a batch */
-    ARGS_ALIGN = 64,        /* within them */
-    CHAINS = 128,
-    STALE = 4 * CHAINS, /* batches: a chain that did not recur for so long makes room for another */
+    ARGS_ALIGN = 64,        /* of a launch's arguments within them */
+    CHAINS = 128,           /* batches that are remembered */
+    STALE = 4 * CHAINS,     /* batches: a chain that did not recur for so long makes room for another */
 };
 
+/* A collected launch. */
 typedef struct noted {
     ls_cuda_start start;
-    size_t args, args_bytes; /* in the arguments of its batch */
+    size_t args, args_bytes; /* where its arguments lie among those of its batch; how many */
 } noted;
 
+/* The launches of a queue that have been collected and not launched. */
 typedef struct batch {
     int count;
     size_t bytes; /* of arguments */
@@ -27,24 +29,24 @@ typedef struct batch {
     unsigned char args[ARGS_BYTES];
 } batch;
 
-/* A batch that came before, and its graph when it came again. */
+/* A remembered batch, and its graph from its second occurrence on. */
 typedef struct chain {
-    int queue, count; /* 0 launches: a free place */
-    uint64_t used;    /* the number of the last batch that was like it */
-    CUgraph graph;    /* NULL: it came once */
+    int queue, count; /* count 0: a free place */
+    uint64_t used;    /* g->batches when it last recurred: the least recently used place is reused */
+    CUgraph graph;    /* NULL: it came once so far */
     CUgraphExec exec;
     CUgraphNode node[LS_CUDA_BATCH];
     noted launch[LS_CUDA_BATCH];
-    unsigned char *args; /* as they were last */
+    unsigned char *args; /* those of the last batch, which the graph has, too */
 } chain;
 
 struct ls_cuda_graphs {
     const ls_cuda_driver *driver;
     const CUstream *streams;
-    bool is_over; /* a call for a graph failed: launches go one by one */
-    uint64_t batches;
-    size_t bytes;
-    CUresult failed; /* of the first launch that was not made, and its name */
+    bool is_over;     /* a call for a graph failed: launches go one by one */
+    uint64_t batches; /* so far */
+    size_t bytes;     /* GPU memory that the graphs take */
+    CUresult failed;  /* of the first launch that was not made, and its name */
     const char *failed_name;
     batch *batch[LS_QUEUES]; /* NULL: nothing was launched there */
     chain chain[CHAINS];
@@ -63,14 +65,14 @@ static CUresult launch_one(ls_cuda_graphs *g, int queue, const ls_cuda_start *s,
     return result;
 }
 
-/* Launches a batch kernel by kernel, up to the first error. */
+/* Launches a batch kernel by kernel, up to the first error, which stays in g->failed. */
 static void launch_each(ls_cuda_graphs *g, int queue, const batch *b) {
     CUresult result = CUDA_SUCCESS;
     for (int i = 0; i < b->count && result == CUDA_SUCCESS; i++)
         result = launch_one(g, queue, &b->launch[i].start, b->args + b->launch[i].args);
 }
 
-/* Destroys a chain's graph and frees its place. */
+/* Destroys a chain's graph, if there is one, and frees its place. */
 static void forget_chain(const ls_cuda_graphs *g, chain *c) {
     if (c->exec) (void)g->driver->cuGraphExecDestroy(c->exec);
     if (c->graph) (void)g->driver->cuGraphDestroy(c->graph);
@@ -78,7 +80,8 @@ static void forget_chain(const ls_cuda_graphs *g, chain *c) {
     *c = (chain){0};
 }
 
-/* Returns whether a graph call succeeded. A failure disables graphs for good. */
+/* Returns whether a graph call succeeded. A failure is logged at debug level and disables graphs for good; it is
+ * no error of the device. */
 static bool check_graph_call(ls_cuda_graphs *g, CUresult result, const char *call) {
     if (result == CUDA_SUCCESS) return true;
     ls_log_debug("no CUDA graphs from here on: %s gave error %d", call, result);
@@ -86,12 +89,15 @@ static bool check_graph_call(ls_cuda_graphs *g, CUresult result, const char *cal
     return false;
 }
 
+/* Returns whether two launches have the same kernel, grid, threads, shared memory and size of arguments; the
+ * arguments' values may differ. */
 static bool is_same_launch(const noted *a, const noted *b) {
     const ls_cuda_start *s = &a->start, *t = &b->start;
     return s->function == t->function && s->threads == t->threads && s->shared == t->shared &&
            memcmp(s->grid, t->grid, sizeof s->grid) == 0 && a->args_bytes == b->args_bytes;
 }
 
+/* Returns whether launch i of the batch has the same argument bytes as the chain had last. */
 static bool has_same_args(const chain *c, const batch *b, int i) {
     return memcmp(c->args + c->launch[i].args, b->args + b->launch[i].args, b->launch[i].args_bytes) == 0;
 }
@@ -106,8 +112,8 @@ static int count_differences(const chain *c, int queue, const batch *b, int most
     return count;
 }
 
-/* Finds the chain with the fewest arguments that differ from the batch: layers launch the same kernels on different
- * tensors. NULL if more than half of the arguments differ. */
+/* Returns the chain with the fewest arguments that differ from the batch: layers launch the same kernels on
+ * different tensors. NULL if there is none, or more than half of the arguments differ. */
 static chain *find_chain(ls_cuda_graphs *g, int queue, const batch *b) {
     chain *best = NULL;
     int most = b->count / 2;
@@ -136,6 +142,8 @@ static void remember_batch(ls_cuda_graphs *g, int queue, const batch *b) {
     memcpy(oldest->args, b->args, b->bytes);
 }
 
+/* Returns a launch as the driver wants it for a graph node. `parameters` is borrowed until the driver call
+ * returns. */
 static CUDA_KERNEL_NODE_PARAMS node_of(const noted *n, void **parameters) {
     const ls_cuda_start *s = &n->start;
     return (CUDA_KERNEL_NODE_PARAMS){.func = s->function,
@@ -149,7 +157,8 @@ static CUDA_KERNEL_NODE_PARAMS node_of(const noted *n, void **parameters) {
                                      .kernelParams = parameters};
 }
 
-/* Creates the graph of a chain, with the arguments of the chain. */
+/* Creates and instantiates the graph of a chain, with the arguments of the chain, and adds its GPU memory to
+ * g->bytes. Returns false on failure, which disables graphs; c->graph may be left, for forget_chain(). */
 static bool make_graph(ls_cuda_graphs *g, chain *c) {
     const ls_cuda_driver *driver = g->driver;
     size_t before = 0, after = 0, total;
@@ -168,7 +177,8 @@ static bool make_graph(ls_cuda_graphs *g, chain *c) {
     return true;
 }
 
-/* Sets the arguments of the chain, and of its graph, to those of the batch. Returns false on failure. */
+/* Sets the arguments of the chain, and of its graph if it has one, to those of the batch. Returns false on
+ * failure, which disables graphs. */
 static bool set_args(ls_cuda_graphs *g, chain *c, batch *b) {
     for (int i = 0; i < b->count; i++) {
         if (has_same_args(c, b, i)) continue;
@@ -182,7 +192,8 @@ static bool set_args(ls_cuda_graphs *g, chain *c, batch *b) {
     return true;
 }
 
-/* Launches a batch as a graph, if a like one was seen before. Returns false if it must go kernel by kernel. */
+/* Launches a batch as a graph if a like one was remembered, else remembers it. Returns false if nothing was
+ * launched and the caller must launch it kernel by kernel. */
 static bool launch_graph(ls_cuda_graphs *g, int queue, batch *b) {
     if (g->is_over || b->count < BATCH_MIN) return false;
     chain *c = find_chain(g, queue, b);

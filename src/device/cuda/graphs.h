@@ -1,5 +1,5 @@
 /* graphs.h: launches that recur, as CUDA graphs: a graph saves microseconds of launch latency on the host and between
- * two kernels, which matter where the kernels are as short.
+ * two kernels, which matter where the kernels are as short. device.c passes its launches to it.
  *
  *     operations   a b c d | copy | e f g …           launches of a queue, and other work on its stream
  *     batches      [a b c d] copy   [e f g …]         collected, and launched together before other work
@@ -25,13 +25,14 @@ enum {
     LS_CUDA_BATCH = 64, /* launches of a batch at most: then it is flushed, and the GPU begins while the host goes on */
 };
 
+/* The batches and graphs of a device. */
 typedef struct ls_cuda_graphs ls_cuda_graphs;
 
 /* A launch, all but its arguments. */
 typedef struct ls_cuda_start {
     CUfunction function;
-    const char *name;
-    unsigned grid[3], threads, shared;
+    const char *name;                  /* static; for messages */
+    unsigned grid[3], threads, shared; /* blocks; threads of a block; bytes of dynamic shared memory */
 } ls_cuda_start;
 
 /* Creates the batches of LS_QUEUES queues with these streams, which the caller owns and keeps. The caller closes the
@@ -41,13 +42,16 @@ ls_cuda_graphs *ls_cuda_graphs_open(const ls_cuda_driver *driver, const CUstream
 void ls_cuda_graphs_close(ls_cuda_graphs *graphs);
 
 /* Collects a launch for a queue, or launches the kernel now if there are no graphs any more or its arguments are too
- * large. The arguments are copied. ls_cuda_graphs_flush() launches what was collected. Both return the first error of
- * any launch so far, and set *name to its kernel. */
+ * large. A full batch is flushed before. The arguments are copied. Returns the first error of any launch so far, which
+ * may be an earlier one, and sets *name to its kernel; after an error nothing more is launched. */
 CUresult ls_cuda_graphs_add(ls_cuda_graphs *graphs, int queue, const ls_cuda_start *start, const void *args,
                             size_t args_bytes, const char **name);
+/* Launches what was collected for a queue, as a graph or kernel by kernel. Returns the first error of any launch
+ * so far, on any queue, and sets *name to its kernel. */
 CUresult ls_cuda_graphs_flush(ls_cuda_graphs *graphs, int queue, const char **name);
 
-/* Returns the GPU memory that the graphs take, by the driver's free memory before and after each; 0 for NULL. */
+/* Returns the bytes of GPU memory that the graphs take, by the driver's free memory before and after each; 0 for
+ * NULL. */
 size_t ls_cuda_graphs_bytes(const ls_cuda_graphs *graphs);
 
 #endif

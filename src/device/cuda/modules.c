@@ -1,5 +1,5 @@
-/* modules.c: finds the kernels of a GPU: the cubin that was built in for its architecture, else one that NVRTC compiles
- * from the text (compile.h). */
+/* modules.c: finds and loads the kernels of a GPU: the cubin that was built in for its architecture, else one that
+ * NVRTC compiles from the source text (compile.h). */
 #include "device/cuda/modules.h"
 
 #include <stdio.h>
@@ -12,6 +12,7 @@
 #include "device/cuda/compile.h"
 #include "device/cuda/images.h"
 
+/* Family and name of each kernel, by ls_cuda_kernel. */
 static const struct {
     const char *family, *name;
 } kernels[LS_CUDA_KERNELS] = {
@@ -22,9 +23,9 @@ static const struct {
 struct ls_cuda_modules {
     const ls_cuda_driver *driver;
     int gpu, sm;
-    CUmodule module[LS_CUDA_KERNELS]; /* by the first kernel of the family */
-    CUfunction function[LS_CUDA_KERNELS];
-    size_t bytes;
+    CUmodule module[LS_CUDA_KERNELS];     /* of each family, at the index of its first kernel; NULL: not loaded */
+    CUfunction function[LS_CUDA_KERNELS]; /* NULL: not looked up yet */
+    size_t bytes;                         /* GPU memory that the modules take */
 };
 
 const char *ls_cuda_kernel_name(ls_cuda_kernel kernel) { return kernels[kernel].name; }
@@ -66,7 +67,8 @@ ls_gpu_kernels ls_cuda_modules_find(int sm) {
     return ls_cuda_nvrtc_is_here() ? LS_GPU_KERNELS_NVRTC : LS_GPU_KERNELS_NONE;
 }
 
-/* Loads the cubin of a family that is built in, cached, or compiled now. */
+/* Loads a family into the GPU: its built-in cubin, else one from the cache, else one compiled now, which takes
+ * minutes. Adds the GPU memory that it took to modules->bytes. */
 static ls_status load_module(ls_cuda_modules *modules, const char *family, CUmodule *out) {
     const ls_cuda_image *image = ls_cuda_image_find(family, modules->sm), *text = ls_cuda_image_find(family, 0);
     char *made = NULL;

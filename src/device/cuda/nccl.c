@@ -1,4 +1,4 @@
-/* nccl.c: NCCL's sends and receives.
+/* nccl.c: links between GPUs by NCCL's sends and receives.
  *
  * Communicators are non-blocking: a call that would wait for another process returns at once, and the caller polls
  * until it is complete. Between polls the caller checks whether the other workers are alive, and can abort. */
@@ -21,7 +21,7 @@ typedef struct ncclConfig {
 enum { NCCL_SUCCESS = 0, NCCL_IN_PROGRESS = 7, NCCL_UINT8 = 1, NCCL_VERSION_MIN = 21400 };
 static const unsigned config_magic = 0xcafebeef;
 
-/* name, parameters */
+/* The functions that are looked up in the library: name, parameters. */
 #define NCCL_CALLS(X)                                                                                                  \
     X(ncclGetVersion, (int *version))                                                                                  \
     X(ncclGetUniqueId, (ls_link_id * id))                                                                              \
@@ -33,9 +33,10 @@ static const unsigned config_magic = 0xcafebeef;
     X(ncclSend, (const void *memory, size_t count, int type, int peer, ncclComm_t comm, CUstream stream))              \
     X(ncclRecv, (void *memory, size_t count, int type, int peer, ncclComm_t comm, CUstream stream))
 
+/* The loaded library; one for the process, never unloaded once it works. */
 static struct {
     void *library;
-    int version;
+    int version; /* 21400 is 2.14.0; 0: not loaded */
 #define MEMBER(name, parameters) ncclResult_t(*name) parameters;
     NCCL_CALLS(MEMBER)
 #undef MEMBER
@@ -48,6 +49,8 @@ struct ls_link {
     ncclResult_t failed; /* the first failure; it stays */
 };
 
+/* Stores the address of a function of NCCL in the function pointer at `out`. LS_ERR_INPUT of this machine if it is
+ * missing. */
 static ls_status find_nccl_symbol(const char *name, void *out) {
     void *symbol = dlsym(nccl.library, name);
     if (!symbol) return ls_fail_here(LS_ERR_INPUT, "libnccl.so.2 has no %s; NCCL 2.14 or newer is needed", name);
@@ -55,6 +58,8 @@ static ls_status find_nccl_symbol(const char *name, void *out) {
     return LS_OK;
 }
 
+/* Loads libnccl.so.2 and fills `nccl`; sets nccl.version last. LS_ERR_INPUT of this machine: it is absent, older
+ * than 2.14, or lacks a function; the caller then unloads it. */
 static ls_status load_nccl(void) {
     nccl.library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
     if (!nccl.library) return ls_fail_here(LS_ERR_INPUT, "NCCL is not here (%s)", dlerror());
@@ -72,6 +77,7 @@ static ls_status load_nccl(void) {
     return LS_OK;
 }
 
+/* Loads NCCL unless it is loaded. After a failure the next call tries again. */
 static ls_status load_nccl_once(void) {
     if (nccl.version) return LS_OK;
     ls_status status = load_nccl();
@@ -82,7 +88,8 @@ static ls_status load_nccl_once(void) {
     return status;
 }
 
-/* Converts a result of NCCL to a status; one in progress is LS_OK. A failure stays in the link, which may be NULL. */
+/* Converts a result of NCCL to a status; ncclInProgress is LS_OK. A failure is LS_ERR_FAILED with NCCL's text, and
+ * stays in link->failed. `link` may be NULL. */
 static ls_status check_nccl(ls_link *link, ncclResult_t result, const char *call) {
     if (result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS) return LS_OK;
     if (link) link->failed = result;

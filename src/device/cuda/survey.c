@@ -1,5 +1,5 @@
-/* survey.c: which GPUs there are and whether they work, found out by a child process, since a process that starts the
- * driver may not fork workers later. */
+/* survey.c: which GPUs there are and whether they work. A child process finds out, because a process that starts
+ * the driver may not fork workers later. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "device/cuda/driver.h"
 #include "device/cuda/modules.h"
 
-/* The driver may need seconds to initialize each GPU without persistence mode. */
+/* Limit of the survey's child. The driver may need seconds to initialize each GPU without persistence mode. */
 static const double limit_s = 60;
 
 bool ls_cuda_is_installed(void) {
@@ -27,6 +27,8 @@ ls_status ls_cuda_count(int *count) {
     return *count > 0 ? LS_OK : ls_fail_here(LS_ERR_INPUT, "the NVIDIA driver sees no GPU: use --device cpu");
 }
 
+/* Fills *gpu from the driver, without opening the GPU. LS_ERR_INPUT of this machine if it is too old (below
+ * compute capability 8.0); name, memory and capability are set then. */
 static ls_status describe_gpu(const ls_cuda_driver *driver, int number, ls_gpu *gpu) {
     CUdevice handle;
     LS_TRY(ls_cuda_result(driver, driver->cuDeviceGet(&handle, number), "cuDeviceGet", number));
@@ -38,7 +40,8 @@ static ls_status describe_gpu(const ls_cuda_driver *driver, int number, ls_gpu *
     return LS_OK;
 }
 
-/* Runs in the child process: fills *result, an ls_gpu_survey, as far as it gets; *ctx is how many GPUs to open. */
+/* Runs in the child process (ls_child_run): fills *result, an ls_gpu_survey, as far as it gets; *ctx, an int, is
+ * how many GPUs to open. Its status becomes that of ls_cuda_survey(). */
 static ls_status survey_here(void *ctx, void *result) {
     const int *opens = ctx;
     ls_gpu_survey *survey = result;

@@ -1,4 +1,4 @@
-/* times.c: the ring of event pairs, and the categories and names of their spans. */
+/* times.c: times of GPU work for traces: the ring of event pairs, and the categories and names of their spans. */
 #include "device/cuda/times.h"
 
 #include <stdio.h>
@@ -14,21 +14,21 @@ enum {
 struct ls_cuda_pair {
     CUevent begin, end; /* created on first use */
     int queue;
-    bool is_over; /* both events were recorded; the work may still run */
+    bool is_over; /* the end event was recorded, too; the work may still run */
     ls_span span;
-    int64_t n;
+    int64_t n; /* bytes of a copy, blocks of a kernel */
 };
 
 struct ls_cuda_times {
     const ls_cuda_driver *driver;
-    ls_lane *lanes[LS_QUEUES];
-    CUevent anchors[2];   /* the current one and the next */
-    double anchor_ns;     /* the host's clock at the current anchor; 0: none yet */
-    uint64_t first, next; /* pairs first … next − 1 have not been read */
+    ls_lane *lanes[LS_QUEUES]; /* of the trace; NULL: not created yet */
+    CUevent anchors[2];        /* the current one and the next */
+    double anchor_ns;          /* the host's clock at the current anchor; 0: none yet */
+    uint64_t first, next;      /* pairs first … next − 1 have not been read */
     ls_cuda_pair pair[PAIRS];
 };
 
-/* From LS_QUEUE_COMM on: the axes of a layout, then all workers. */
+/* Names of the lanes, by queue. From LS_QUEUE_COMM on: the axes of a layout, then all workers. */
 static const char *const queue_names[LS_QUEUES] = {"compute", "dp", "tp", "pp", "world", "receive"};
 
 /* Category of an operation by the prefix of its name; any other operation is elementwise. */
@@ -41,13 +41,15 @@ static const struct {
     {"convert", "gpu conversion"}, {"round", "gpu conversion"},  {"copy_rows", "gpu copies"},
 };
 
+/* Returns the category of an operation's spans; NULL, no operation, is elementwise. */
 static const char *category_of(const char *operation) {
     for (size_t i = 0; operation && i < sizeof kinds / sizeof *kinds; i++)
         if (strncmp(operation, kinds[i].operation, strlen(kinds[i].operation)) == 0) return kinds[i].category;
     return "gpu elementwise";
 }
 
-/* Returns what a span says it is part of: the operation, or the form and sizes of a matmul. */
+/* Returns what a span says it is part of: the operation's name (NULL without one), or "NT 128x256x512" for a
+ * matmul: its form and sizes m, n, k. The text lives as long as the trace. */
 static const char *describe_operation(const ls_cuda_asked *asked) {
     static const char *const forms[] = {[LS_GEMM_NN] = "NN", [LS_GEMM_NT] = "NT", [LS_GEMM_TN] = "TN"};
     const ls_gemm *g = asked->product;
@@ -69,8 +71,9 @@ static ls_lane *lane_of(ls_cuda_times *times, int queue) {
     return times->lanes[queue];
 }
 
-/* Records the begin event of a new pair. Returns NULL if the span is lost: the lane counts it, unless there is no
- * memory for the lane. */
+/* Takes the next pair of the ring and records its begin event on the stream. Returns NULL if the span is lost: the
+ * ring is full of unfinished work, or the driver failed. The lane counts it, unless there is no memory for the
+ * lane. */
 static ls_cuda_pair *begin_pair(ls_cuda_times *times, CUstream stream, int queue, ls_span span, int64_t n) {
     if (times->next - times->first == PAIRS) ls_cuda_times_read(times, 0);
     ls_cuda_pair *pair = &times->pair[times->next % PAIRS];
@@ -112,7 +115,8 @@ CUevent ls_cuda_times_anchor(ls_cuda_times *times) {
     return make_event(times, &times->anchors[1]) ? times->anchors[1] : NULL;
 }
 
-/* Converts the GPU's time of an event to the host's clock. Returns false if the driver cannot tell. */
+/* Converts the GPU's time of a recorded event to nanoseconds of the host's clock, by the current anchor. Returns
+ * false if the driver cannot tell. */
 static bool time_of(const ls_cuda_times *times, CUevent event, double *ns) {
     float ms = 0;
     if (times->driver->cuEventElapsedTime(&ms, times->anchors[0], event) != CUDA_SUCCESS) return false;
@@ -120,7 +124,8 @@ static bool time_of(const ls_cuda_times *times, CUevent event, double *ns) {
     return *ns > 0;
 }
 
-/* Adds the span of a finished pair to its lane, or counts it as lost. */
+/* Adds the span of a finished pair to its lane, or counts it as lost if the end was not recorded or a time is not
+ * known. */
 static void read_pair(ls_cuda_times *times, const ls_cuda_pair *pair) {
     double begin_ns = 0, end_ns = 0;
     ls_span span = pair->span;

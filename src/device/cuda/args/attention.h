@@ -1,4 +1,5 @@
-/* attention.h: what the kernels of attention.cu are started with, and how large their tiles are. */
+/* attention.h: the arguments of the kernels of attention.cu (attention with chains: dot products in ascending
+ * order), which ops/attention.c fills in, and the sizes of their tiles and blocks. Pointers are device memory. */
 #ifndef LS_DEVICE_CUDA_ARGS_ATTENTION_H
 #define LS_DEVICE_CUDA_ARGS_ATTENTION_H
 
@@ -6,47 +7,50 @@
 #include "device/cuda/common/types.h"
 
 enum {
-    LS_CUDA_ATTENTION_HEAD_MAX = 256,         /* of a head's size */
+    LS_CUDA_ATTENTION_HEAD_MAX = 256,         /* largest size of a head */
     LS_CUDA_ATTENTION_FORWARD_THREADS = 128,  /* 8 across the keys, 16 down the queries */
     LS_CUDA_ATTENTION_BACKWARD_THREADS = 256, /* 16 × 16 */
-    LS_CUDA_ATTENTION_DOTS_ROWS = 16,
-    LS_CUDA_ATTENTION_FEW_THREADS = 256,
+    LS_CUDA_ATTENTION_DOTS_ROWS = 16,         /* queries of a block of attention_dots, 16 threads each */
+    LS_CUDA_ATTENTION_FEW_THREADS = 256,      /* of a block of attention_few, for generation */
 };
 
-/* Rows of the tile that a block keeps, and of the one that passes by; numbers in shared memory. A row has 4 more
- * numbers than it needs, one of weights 8 more, against bank conflicts. */
+/* Floats of shared memory of a block, for heads of d elements, a tile of `own` rows that the block keeps, and
+ * tiles of `other` rows that pass by (`tiles` of them at once). A row has 4 more floats than it needs, one of
+ * weights 8 more, against bank conflicts. */
 #define LS_CUDA_ATTENTION_FORWARD_ELEMS(d, own, other)                                                                 \
     (((own) + (other)) * ((d) + 4) + (other) * (d) + (own) * ((other) + 8))
 #define LS_CUDA_ATTENTION_QUERIES_ELEMS(d, own, other) ((2 * (own) + 4 * (other)) * ((d) + 4) + (own) * ((other) + 8))
 #define LS_CUDA_ATTENTION_KEYS_ELEMS(d, own, other, tiles)                                                             \
     (2 * (own) * ((d) + 4) + 2 * (own) * ((other) + 8) + (tiles) * (other) * (2 * ((d) + 4) + 3))
 
-/* Element i of a head's row of a sequence is at[sequence·sequence_stride + row·row_stride + head·head_stride + i]. */
+/* A tensor of heads. Element i of a head's row of a sequence is at[sequence·sequence_stride + row·row_stride +
+ * head·head_stride + i]; strides count elements. */
 typedef struct ls_cuda_heads {
     void *at;
     size_t row_stride, head_stride, sequence_stride;
 } ls_cuda_heads;
 
-/* ls_attention, of all sequences. */
+/* One part of a call: the fields of ls_attention (calls.h), for all sequences. */
 typedef struct ls_cuda_attention_part {
     uint32_t heads, kv_heads;
     float scale;
-    uint32_t drop_threshold;
-    float drop_scale; /* 0: no dropout */
+    uint32_t drop_threshold; /* and the rest: ls_attention_drop */
+    float drop_scale;        /* 0: no dropout */
     ls_cuda_rng drop_key;
     uint64_t drop_head0, drop_heads;
     ls_cuda_heads q, k, v, o, dout, dq, dk, dv;
-    float *m, *l, *dots;
+    float *m, *l, *dots; /* maximum, sum and D of each query: at[sequence·stat_elems + head·stat_stride + row] */
     size_t stat_stride;
 } ls_cuda_attention_part;
 
-/* blockIdx.x is a head (of queries or of keys), counted over the parts, blockIdx.y a sequence, blockIdx.z a tile: so
- * the longest tiles of all heads come first. Of dots and few: y, z and x. */
+/* The arguments of all kernels. blockIdx.x is a head (of queries or of keys), counted over the parts, blockIdx.y a
+ * sequence, blockIdx.z a tile: so the longest tiles of all heads come first. In attention_dots and attention_few:
+ * heads are y, sequences z, queries x. */
 typedef struct ls_cuda_attention {
-    const ls_cuda_attention_part *parts;
-    int T, first_query, head_size, act;
-    int is_vector; /* rows and heads of all tensors begin at multiples of four elements, and head_size is one */
-    size_t stat_elems;
+    const ls_cuda_attention_part *parts; /* on the device */
+    int T, first_query, head_size, act;  /* of ls_attention; act: ls_dtype */
+    int is_vector;     /* rows and heads of all tensors begin at multiples of four elements, and head_size is one */
+    size_t stat_elems; /* of m, l and dots, from one sequence to the next */
 } ls_cuda_attention;
 
 #endif

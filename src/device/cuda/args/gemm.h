@@ -1,7 +1,9 @@
-/* gemm.h: the arguments and tile sizes of the kernels of gemm.cu, gemm_any.cu, conv.cu and conv_grad.cu.
+/* gemm.h: the arguments and tile sizes of the kernels of gemm.cu, gemm_any.cu, conv.cu and conv_grad.cu, for those
+ * kernels and the host code that launches them (ops/gemm.c, ops/conv_grad.c).
  *
- * A GEMM computes C (m × n) from A and B, whose k is cut into slices. A thread block computes one tile of C and goes
- * through k in steps, which it loads into shared memory. */
+ * A GEMM computes C (m × n) from A and B, whose k is cut into slices: fixed ranges, each summed by itself in ascending
+ * order; a balanced binary tree adds the sums of the slices. A thread block computes one tile of C and goes through k
+ * in steps, which it loads into shared memory. */
 #ifndef LS_DEVICE_CUDA_ARGS_GEMM_H
 #define LS_DEVICE_CUDA_ARGS_GEMM_H
 
@@ -9,13 +11,13 @@
 #include "device/cuda/common/types.h"
 
 enum {
-    LS_CUDA_GEMM_K = 16,            /* k of a step; shared memory holds two steps of both operands */
-    LS_CUDA_GEMM_SLICES = 64,       /* equal to LS_GEMM_SLICES_MAX */
-    LS_CUDA_GEMM_SIBLINGS = 12,     /* equal to LS_GEMM_SIBLINGS_MAX */
-    LS_CUDA_GEMM_BAND = 8,          /* rows of tiles in a band: its blocks run together and share operands in L2 */
-    LS_CUDA_GEMM_FLAT_TOGETHER = 3, /* occupancy: thread blocks of flat tiles on a multiprocessor */
-    LS_CUDA_GEMM_JOIN_THREADS = 256,
-    LS_CUDA_GEMM_UNFOLD_THREADS = 256,
+    LS_CUDA_GEMM_K = 16,               /* k of a step; shared memory holds two steps of both operands */
+    LS_CUDA_GEMM_SLICES = 64,          /* equal to LS_GEMM_SLICES_MAX */
+    LS_CUDA_GEMM_SIBLINGS = 12,        /* equal to LS_GEMM_SIBLINGS_MAX */
+    LS_CUDA_GEMM_BAND = 8,             /* rows of tiles in a band: its blocks run together and share operands in L2 */
+    LS_CUDA_GEMM_FLAT_TOGETHER = 3,    /* occupancy: thread blocks of flat tiles on a multiprocessor */
+    LS_CUDA_GEMM_JOIN_THREADS = 256,   /* of a block of gemm_join */
+    LS_CUDA_GEMM_UNFOLD_THREADS = 256, /* of a block of conv_unfold */
     /* The kernel for a C of few rows (generation). */
     LS_CUDA_GEMM_THIN_M = 8,     /* most rows of C */
     LS_CUDA_GEMM_THIN_N = 64,    /* columns of C, and threads, of a block */
@@ -35,27 +37,29 @@ enum { LS_CUDA_GEMM_GAP = 8 };
 #define LS_CUDA_GEMM_SMALL 64, 64, 8, 4
 #define LS_CUDA_GEMM_TINY 32, 32, 4, 4
 
-/* The addresses of rows that are not one stride apart (ls_gemm_grid). */
+/* Rows that are not one stride apart (ls_gemm_grid): n1 and n2 are the divisors that split a row number, step0 …
+ * step2 the elements between rows (row (i·n1 + j)·n2 + l is i·step0 + j·step1 + l·step2 behind the first). */
 typedef struct ls_cuda_grid_rows {
     ls_cuda_divider n1, n2;
     size_t step0, step1, step2;
 } ls_cuda_grid_rows;
 
-/* A matrix of image patches that is not stored (ls_gemm_patches). */
+/* A matrix of image patches that is not stored (ls_gemm_patches): a row per position of the window, a column per
+ * tap and channel. */
 typedef struct ls_cuda_patches {
-    ls_cuda_divider positions, rows_x, channels, taps_x; /* positions: of one image */
+    ls_cuda_divider positions, rows_x, channels, taps_x; /* divisors; positions: of one image */
     uint32_t height, width;
     int first_y, first_x, step_y, step_x, tap_y, tap_x;
     size_t image_step; /* elements from one image to the next */
 } ls_cuda_patches;
 
-/* The arguments of a GEMM; fields that are not explained are those of ls_gemm. */
+/* The arguments of a GEMM. Fields that are not explained are those of ls_gemm; pointers are device memory. */
 typedef struct ls_cuda_gemm {
     size_t m, n;
-    uint32_t tiles_m, tiles_n;
+    uint32_t tiles_m, tiles_n; /* of C, down and across */
     const void *a, *b;
     size_t lda, ldb;
-    int dtype;
+    int dtype;                    /* ls_dtype of A and B */
     int a_is_vector, b_is_vector; /* loads of four elements: aligned, and contiguous size a multiple of 4 */
     void *c;
     size_t ldc;
@@ -65,7 +69,7 @@ typedef struct ls_cuda_gemm {
     /* A block that computes all slices of its tile adds them by the tree. Subtrees that wait for their right neighbour
      * are kept by level of the tree: the lower near_levels in shared memory, the upper far_levels in `far`. */
     int near_levels, far_levels;
-    float *far;
+    float *far;    /* in global memory */
     float *parts;  /* not NULL: blockIdx.z is a slice, whose m × n sums go here; another kernel adds the slices */
     size_t period; /* with a matrix unit: k is sequences of this length, and no granule spans two; 0: one sequence */
     int slices;
@@ -110,21 +114,23 @@ enum {
 };
 /* The kernel for 1 × 1 convolutions: pixels of a turn, and channels of dy of a block. */
 enum { LS_CUDA_CONV_GRAD_POINTS = 32, LS_CUDA_CONV_GRAD_POINT_OUTS = 16 };
+/* The arguments of the kernels of conv_grad.cu: A of `g` is dy, B the images, C (or parts) the weight gradient. */
 typedef struct ls_cuda_conv_grad {
     ls_cuda_gemm g;
     ls_cuda_patches patches; /* for 1 × 1 convolutions only */
     uint32_t height;         /* of the images */
-    size_t channels;
+    size_t channels;         /* of the images */
 } ls_cuda_conv_grad;
 
-/* Writes patches as the rows of a matrix in memory (im2col); the padding behind the last column is +0. */
+/* The arguments of conv_unfold, which writes patches as the rows of a matrix in memory (im2col); the padding
+ * behind the last column is +0. */
 typedef struct ls_cuda_unfold {
     ls_cuda_patches patches;
     const float *images;
     float *to;
     size_t rows;
-    uint32_t columns; /* padded to a multiple of 4 in memory */
-    ls_cuda_divider width;
+    uint32_t columns;      /* of the matrix, without the padding */
+    ls_cuda_divider width; /* columns with the padding to a multiple of 4 */
 } ls_cuda_unfold;
 
 #endif

@@ -1,4 +1,6 @@
-/* hgmma.h: the arguments and tile sizes of the kernels of hgmma.cu, hgmma_over.cu and hgmma_act.cu. */
+/* hgmma.h: the arguments and tile sizes of the kernels of hgmma.cu, hgmma_over.cu and hgmma_act.cu: GEMMs of the
+ * matrix unit hgmma (16-bit matmuls by wgmma on Hopper's tensor cores, with operands loaded by TMA). ops/hgmma.c
+ * fills them in. ../choices.h explains the kernels' names. */
 #ifndef LS_DEVICE_CUDA_ARGS_HGMMA_H
 #define LS_DEVICE_CUDA_ARGS_HGMMA_H
 
@@ -6,12 +8,12 @@
 #include "device/cuda/args/gemm.h"
 
 enum {
-    LS_CUDA_HGMMA_M = 128, /* rows of a tile */
-    LS_CUDA_HGMMA_K = 64,  /* k of a step: 128 bytes of a row */
-    LS_CUDA_HGMMA_THREADS = 384,
-    LS_CUDA_HGMMA_BAND = 16, /* rows of tiles in a band: its tiles run together and share operands in L2 */
-    LS_CUDA_HGMMA_STAGED_ROWS = 16,
-    LS_CUDA_HGMMA_STAGED_BYTES = 2048, /* of one TMA store */
+    LS_CUDA_HGMMA_M = 128,             /* rows of a tile */
+    LS_CUDA_HGMMA_K = 64,              /* k of a step: 128 bytes of a row */
+    LS_CUDA_HGMMA_THREADS = 384,       /* of a block: a warpgroup that loads, two that multiply */
+    LS_CUDA_HGMMA_BAND = 16,           /* rows of tiles in a band: its tiles run together and share operands in L2 */
+    LS_CUDA_HGMMA_STAGED_ROWS = 16,    /* rows of C of one TMA store */
+    LS_CUDA_HGMMA_STAGED_BYTES = 2048, /* bytes of one TMA store */
     LS_CUDA_HGMMA_OVER_STEPS = 6,      /* hgmma_over.cu: fewest steps of a slice, */
     LS_CUDA_HGMMA_SPREAD_STEPS = 12,   /* and fewest if a piece is stored with every other step */
 };
@@ -20,6 +22,7 @@ enum {
  * beside the output buffers. */
 #define LS_CUDA_HGMMA_STAGES(n) ((n) == 128 ? 6 : (n) == 192 ? 4 : 3)
 #define LS_CUDA_HGMMA_STAGED(n) ((n) / 64) /* output buffers of a warp, one per TMA store: a whole tile of 16-bit C */
+/* Bytes of shared memory of a block: the stages, the output buffers, and 1024 each for alignment and barriers. */
 #define LS_CUDA_HGMMA_SHARED(n)                                                                                        \
     (1024 + LS_CUDA_HGMMA_STAGES(n) * (LS_CUDA_HGMMA_M + (n)) * LS_CUDA_HGMMA_K * 2 +                                  \
      8 * LS_CUDA_HGMMA_STAGED(n) * LS_CUDA_HGMMA_STAGED_BYTES + 1024)
@@ -51,14 +54,14 @@ enum { LS_CUDA_HGMMA_ACT_N = 192, LS_CUDA_HGMMA_ACT_STAGES = 4, LS_CUDA_HGMMA_AC
  * blocks share a unit, the block with the later part of the line begins the unit, before its other cut units. The block
  * with the earlier part continues the same chain after all its other work, so the sums are there when it needs them. */
 typedef struct ls_cuda_hgmma {
-    ls_cuda_tensor_map a, b, c;
+    ls_cuda_tensor_map a, b, c;    /* how TMA reads A and B, and writes C or parts */
     ls_cuda_gemm g;                /* its period is never 0: it is k if k is one sequence */
     ls_cuda_divider tiles, band;   /* tiles of C, and tiles of a band */
     int is_periodic;               /* k is several sequences */
     int each;                      /* slices of a unit: all, or 1 or 2 if slices are computed separately */
     uint32_t units;                /* tiles, or tiles times parts if slices are computed separately */
     uint32_t whole;                /* units that are not cut; they come first */
-    uint32_t steps;                /* of a cut unit */
+    uint32_t steps;                /* of LS_CUDA_HGMMA_K of k, in a cut unit */
     uint32_t line_each, line_rest; /* steps of the line per block; the first line_rest blocks have one more */
     float *begun;                  /* sums of units that another block completes: two sets per block */
     uint32_t *is_begun;            /* flag per warpgroup of each block; 0 at the start and the end of a kernel */

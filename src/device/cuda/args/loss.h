@@ -1,27 +1,29 @@
-/* loss.h: what the kernels of loss.cu and loss_hgmma.cu are started with. */
+/* loss.h: the arguments of the kernels of loss.cu (softmax cross-entropy of fp32 logits) and loss_hgmma.cu (of
+ * 16-bit logits, whose sums have an order of their own), which ops/loss.c and ops/loss_hgmma.c fill in. */
 #ifndef LS_DEVICE_CUDA_ARGS_LOSS_H
 #define LS_DEVICE_CUDA_ARGS_LOSS_H
 
 #include "device/cuda/common/list.h"
 
 enum {
-    LS_CUDA_LOSS_THREADS = 1024,
-    LS_CUDA_LOSS_GRAD = 512,
-    LS_CUDA_LOSS_VALUES = 256,
-    LS_CUDA_LOSS_SUMS = 16 /* rows' slices of a block */
+    LS_CUDA_LOSS_THREADS = 1024, /* of a block, at most */
+    LS_CUDA_LOSS_GRAD = 512,     /* of a block of loss_grad, at most */
+    LS_CUDA_LOSS_VALUES = 256,   /* of a block of loss_values: a row each */
+    LS_CUDA_LOSS_SUMS = 16       /* slices of rows that a block of loss_sums adds, 16 threads each */
 };
 
-/* 16-bit logits: lanes of the sum over a slice, and those that are folded first. */
+/* 16-bit logits: the sum over a slice (a fixed range of the columns) has LANES partial sums, lane j those of packs
+ * j, j + LANES, … of eight columns; FOLD of them at a time are added first, which leaves FOLDED. */
 enum { LS_CUDA_LOSS_LANES = 512, LS_CUDA_LOSS_FOLD = 32, LS_CUDA_LOSS_FOLDED = LS_CUDA_LOSS_LANES / LS_CUDA_LOSS_FOLD };
 
-/* As ls_loss_call. */
+/* The fields of ls_loss_call, for all kernels; pointers are device memory. */
 typedef struct ls_cuda_loss {
     size_t rows;
     const void *z;
     int z_dtype;
     size_t z_stride;
     ls_cuda_sizes bounds;
-    size_t slices;
+    size_t slices;         /* of the columns, each with a sum of its own */
     size_t first, columns; /* bounds[0], and the columns of all slices */
     const int32_t *targets;
     int32_t id_begin;

@@ -1,4 +1,4 @@
-/* act.cuh: GELU, SiLU and their slopes (docs/reference/arithmetic.md, "Activations"). */
+/* act.cuh: GELU, SiLU and their slopes for kernels, with the bits of the contract (docs/reference/arithmetic.md, "Activations"). */
 #pragma once
 #include "device/cuda/common/math.cuh"
 
@@ -6,13 +6,14 @@
 #define GELU_C1 0x1.2444f2p-5f
 #define GELU_C3 0x1.b6676cp-4f
 
-/* Returns the tanh of GELU; undefined for NaN, which the other factor of gelu_both() passes on. */
+/* Returns the tanh in GELU of x; q is x². Undefined for NaN: gelu_both() passes a NaN on by its other factor. */
 LS_DEVICE float gelu_tanh(float x, float q) { return tanh_number(x * __fmaf_rn(GELU_C1, q, GELU_C0)); }
 
+/* GELU of x and its slope at x, which share a tanh. */
 struct gelu_both {
     float y, slope;
     LS_DEVICE explicit gelu_both(float x) : gelu_both(x, gelu_tanh(x, x * x)) {}
-    /* t: its tanh. */
+    /* t: gelu_tanh(x, x²). */
     LS_DEVICE gelu_both(float x, float t) {
         float q = x * x, h = 0.5f * x;
         y = __fmaf_rn(h, t, h);
@@ -20,7 +21,9 @@ struct gelu_both {
     }
 };
 
+/* Returns GELU of x, in its tanh form. */
 LS_DEVICE float gelu(float x) { return gelu_both(x).y; }
+/* Returns the slope of GELU at x. */
 LS_DEVICE float gelu_slope(float x) { return gelu_both(x).slope; }
 
 /* Returns the slope of SiLU at x; s is the sigmoid of x. */

@@ -1,5 +1,5 @@
-/* act_table.cuh: tanh of GELU and the sigmoid of SiLU of bf16 numbers, from tables in shared memory. Each block fills its table by
- * the functions of act.cuh, so the bits are theirs; tests/unit/test_act_table.c compares all 65,536 numbers.
+/* act_table.cuh: tanh of GELU and the sigmoid of SiLU of bf16 numbers, from tables in shared memory, for act.cu and hgmma_act.cu. Each
+ * block fills its table by the functions of act.cuh, so the bits are theirs; tests/unit/test_act_table.c compares all 65,536 numbers.
  *
  * A table has the range in which no simpler formula gives the bits. The result for a NaN is undefined: the caller's other factor
  * passes it on. */
@@ -8,6 +8,8 @@
 #include "device/cuda/common/act.cuh"
 #include "device/cuda/common/pack.cuh"
 
+/* The table of an activation, LS_CUDA_GELU or LS_CUDA_SILU: make() fills it, look_up() finds tanhs or sigmoids, y() and slope() make the
+ * result of x from them. */
 template <int FN> struct act_table;
 
 /* Returns x < least ? line : made, by a select: the compiler would branch around the access to the table. */
@@ -21,7 +23,7 @@ LS_DEVICE float line_if_below(float line, float made, float x, float least) {
 #endif
 }
 
-/* Returns the entry of x in a table that begins with FIRST; the last 16 bits of x are zero. */
+/* Returns the entry of x, a bf16 number as fp32, in a table that begins with the entry of the number whose bits are FIRST. */
 template <uint32_t FIRST> LS_DEVICE float number_of(const float *table, float x) {
     return *(const float *)((const char *)table + ((int)(__float_as_uint(x) >> 14) - (int)(FIRST >> 14)));
 }
@@ -32,21 +34,26 @@ template <> struct act_table<LS_CUDA_GELU> {
     static_assert((int)COUNT <= (int)LS_CUDA_GELU_TABLE, "what there is room for");
     float *at;
 
+    /* Fills the table. Each of `threads` threads calls it with its number; a barrier must follow. */
     LS_DEVICE void make(int thread, int threads) {
         for (int i = thread; i < (int)COUNT; i += threads) {
             const float x = __uint_as_float(FIRST + ((uint32_t)i << 16));
             at[i] = gelu_tanh(x, x * x);
         }
     }
+    /* Returns the tanh of GELU of one number. */
     LS_DEVICE float tanh_of(float x) const {
         const float size = abs_of(x), near = fminf(fmaxf(size, __uint_as_float(FIRST)), __uint_as_float(LAST));
         const float t = fminf(number_of<FIRST>(at, near), GELU_C0 * size);
         return with_sign(t, x);
     }
+    /* Sets t to the tanhs of GELU of bf16 numbers x. */
     template <int W> LS_DEVICE void look_up(const float (&x)[W], float (&t)[W]) const {
         LS_UNROLL for (int i = 0; i < W; i++) t[i] = tanh_of(x[i]);
     }
+    /* Returns GELU of x from its tanh. */
     LS_DEVICE static float y(float x, float t) { return gelu_both(x, t).y; }
+    /* Returns the slope of GELU at x from its tanh. */
     LS_DEVICE static float slope(float x, float t) { return gelu_both(x, t).slope; }
 };
 
@@ -57,12 +64,14 @@ template <> struct act_table<LS_CUDA_SILU> {
     static_assert((int)COUNT <= (int)LS_CUDA_SIGMOID_TABLE, "what there is room for");
     float *at;
 
+    /* Fills the table. Each of `threads` threads calls it with its number; a barrier must follow. */
     LS_DEVICE void make(int thread, int threads) {
         for (int i = thread; i < (int)COUNT; i += threads) {
             const float x = __uint_as_float(FIRST + ((uint32_t)i % HALF << 16));
             at[i] = sigmoid_of(i < (int)HALF ? x : -x);
         }
     }
+    /* Sets s to the sigmoids of bf16 numbers x; if any of them is outside the table, computes all. */
     template <int W> LS_DEVICE void look_up(const float (&x)[W], float (&s)[W]) const {
         bool are_here = true;
         LS_UNROLL for (int i = 0; i < W; i++) {
@@ -73,7 +82,7 @@ template <> struct act_table<LS_CUDA_SILU> {
         }
         if (!are_here) compute(x, s);
     }
-    /* Computes one after the other, rotating the arrays, so that one copy of the code serves all: few instructions and registers. */
+    /* Computes sigmoids without the table, one after the other, rotating the arrays, so that one copy of the code serves all: few instructions and registers. */
     template <int W> LS_DEVICE static void compute(const float (&x)[W], float (&s)[W]) {
         float left[W];
         LS_UNROLL for (int i = 0; i < W; i++) left[i] = x[i];
@@ -83,11 +92,13 @@ template <> struct act_table<LS_CUDA_SILU> {
             s[W - 1] = sigmoid_of(first);
         }
     }
+    /* Returns SiLU of x from its sigmoid. */
     LS_DEVICE static float y(float x, float s) { return x * s; }
+    /* Returns the slope of SiLU at x from its sigmoid. */
     LS_DEVICE static float slope(float x, float s) { return silu_slope(x, s); }
 };
 
-/* Return the smaller and the larger of each of two packed 16-bit numbers. */
+/* Returns the smaller of each of two packed unsigned 16-bit numbers. */
 LS_DEVICE uint32_t min_of_two(uint32_t a, uint32_t b) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     uint32_t c;
@@ -98,6 +109,7 @@ LS_DEVICE uint32_t min_of_two(uint32_t a, uint32_t b) {
     return (low & 0xFFFFu) | (high & 0xFFFF0000u);
 #endif
 }
+/* Returns the larger of each of two packed unsigned 16-bit numbers. */
 LS_DEVICE uint32_t max_of_two(uint32_t a, uint32_t b) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     uint32_t c;
@@ -116,11 +128,14 @@ struct gelu_slopes {
     static_assert((int)COUNT <= (int)LS_CUDA_SLOPE_TABLE, "what there is room for");
     float *at;
 
+    /* Returns two copies of a 16-bit number, packed. */
     LS_DEVICE static uint32_t both(uint32_t number) { return number | number << 16; }
+    /* Fills the table. Each of `threads` threads calls it with its number; a barrier must follow. */
     LS_DEVICE void make(int thread, int threads) {
         for (int i = thread; i < (int)COUNT; i += threads)
             at[i] = gelu_slope(__uint_as_float((uint32_t)(i & 1) << 31 | (FIRST + ((uint32_t)i >> 1)) << 16));
     }
+    /* Sets the slopes of all numbers; if any of them is outside the table, computes all. */
     template <int TWOS> LS_DEVICE void look_up(const uint32_t (&two)[TWOS], float (&slope)[2 * TWOS]) const {
         uint32_t number[TWOS], least = ~0u, most = 0; /* the size, and the sign behind it */
         LS_UNROLL for (int i = 0; i < TWOS; i++) {
@@ -138,7 +153,7 @@ struct gelu_slopes {
         }
         compute(two, slope);
     }
-    /* Computes the slopes as in act_table<LS_CUDA_SILU>, by twos. */
+    /* Computes the slopes without the table, as act_table<LS_CUDA_SILU> does, by twos. */
     template <int TWOS> LS_DEVICE static void compute(const uint32_t (&two)[TWOS], float (&slope)[2 * TWOS]) {
         uint32_t left[TWOS];
         LS_UNROLL for (int i = 0; i < TWOS; i++) left[i] = two[i];

@@ -4,8 +4,9 @@
 #include "device/cuda/common/list.cuh"
 #include "device/cuda/common/math.cuh"
 
-/* Return the column of a row's target, counted from that of id_begin, and whether this worker holds it. */
+/* Returns the column of a row's target, counted from that of id_begin; it may be one that this worker does not hold. */
 LS_DEVICE int64_t target_of(const ls_cuda_loss &a, size_t row) { return (int64_t)a.targets[row] - a.id_begin; }
+/* Returns whether this worker holds a column of logits. */
 LS_DEVICE bool is_held(const ls_cuda_loss &a, int64_t column) {
     return column >= (int64_t)a.first && column < (int64_t)(a.first + a.columns);
 }
@@ -19,7 +20,8 @@ LS_DEVICE float warp_max(float most) {
     return most;
 }
 
-/* Returns the largest number of the block to all its threads; `space`, in shared memory, has a number for each warp. */
+/* Returns the largest number of the block to all its threads; NaN wins and becomes the one NaN. `space`, in shared memory, has a number
+ * for each warp. All threads call it. */
 LS_DEVICE float block_max(float most, float *space) {
     most = warp_max(most);
     if (threadIdx.x % 32 == 0) space[threadIdx.x / 32] = most;
@@ -28,11 +30,11 @@ LS_DEVICE float block_max(float most, float *space) {
     return quiet(most, most != most);
 }
 
-/* Returns the loss of a row. */
+/* Returns the loss of a row: log(l) − (z_target − m). */
 LS_DEVICE float value_of(float z_target, float m, float l) { return log_of(l) - (z_target - m); }
 
-/* Delays each of `blocks` consecutive blocks by `cycles` more than the one before, if blocks have many rows, so that they are in
- * different phases of a row. */
+/* Delays each of `blocks` consecutive thread blocks by `cycles` more than the one before, if a block has 8 rows or more, so that blocks
+ * of a multiprocessor are in different phases of a row. */
 LS_DEVICE void begin_later(size_t rows, unsigned blocks, unsigned cycles) {
     enum { ROWS = 8 };
     if (rows >= (size_t)ROWS * gridDim.x) wait_cycles(blockIdx.x % blocks * cycles);

@@ -1,4 +1,5 @@
-/* math.cuh: the elementary functions of docs/reference/elementary.md, as the CPU has them (device/cpu/simd/math.h). */
+/* math.cuh: exp, log, tanh, sigmoid and maxima for kernels, with the bits that docs/reference/elementary.md fixes and the CPU has
+ * (device/cpu/simd/math.h). Results for NaN are the one NaN unless a comment says otherwise. */
 #pragma once
 #include "device/cuda/common/base.cuh"
 
@@ -26,7 +27,7 @@ LS_DEVICE float max_of_any_zero(float a, float b) {
 #endif
 }
 
-/* Return 1 / x and x / y with the bits of __frcp_rn() and __fdiv_rn(), for x and y between 2^−60 and 2^60; of smaller x the quotient
+/* Returns 1 / x, and plain_quotient() x / y, with the bits of __frcp_rn() and __fdiv_rn(), for x and y between 2^−60 and 2^60; of smaller x the quotient
  * is only near. They have no branches for subnormal numbers, so the compiler can interleave several. */
 LS_DEVICE float plain_reciprocal(float x) {
 #ifdef LS_CUDA_ON_CPU_H
@@ -37,6 +38,7 @@ LS_DEVICE float plain_reciprocal(float x) {
     return __fmaf_rn(near, __fmaf_rn(-x, near, 1.0f), near);
 #endif
 }
+/* Returns x / y with the bits of __fdiv_rn() for x and y between 2^−60 and 2^60; of smaller x only a near value. */
 LS_DEVICE float plain_quotient(float x, float y) {
 #ifdef LS_CUDA_ON_CPU_H
     return __fdiv_rn(x, y);
@@ -71,14 +73,16 @@ LS_DEVICE float exp_core(float x) {
     p = __fmaf_rn(p, r, 1.0f);
     return __uint_as_float(__float_as_uint(p) + (__float_as_uint(z) << 23));
 }
+/* Returns e^x for any x: 0 below about −87.3, infinity above 88.7, as the contract has it. */
 LS_DEVICE float exp_of(float x) {
     float y = exp_core(x);
     y = x < -0x1.5d589ep+6f ? 0.0f : y;
     y = x > 0x1.62e42ep+6f ? __uint_as_float(0x7F800000u) : y;
     return quiet(y, x != x);
 }
-/* Returns e^x for x ≤ 0 and NaN. */
+/* Returns e^x for x ≤ 0 and NaN; undefined for larger x. */
 LS_DEVICE float exp_below(float x) { return quiet(x < -0x1.5d589ep+6f ? 0.0f : exp_core(x), x != x); }
+/* Returns 1 / (1 + e^−x), with the formula of the contract. */
 LS_DEVICE float sigmoid_of(float x) {
     float u = -abs_of(x), e = u < -0x1.5d589ep+6f ? 0.0f : exp_core(u);
     /* For an e below 2^−25, where the quotient is only near, it does not change the result. */
@@ -98,7 +102,9 @@ LS_DEVICE float tanh_number(float x) {
     float y = u < 0.5625f ? __fmaf_rn(u * s, p, u) : large;
     return with_sign(y, x);
 }
+/* Returns tanh(x), the one NaN for NaN. */
 LS_DEVICE float tanh_of(float x) { return quiet(tanh_number(x), x != x); }
+/* Returns the natural logarithm: −infinity for ±0, NaN for negative numbers. */
 LS_DEVICE float log_of(float x) {
     bool tiny = x < 0x1p-126f;
     uint32_t bits = __float_as_uint(tiny ? x * 0x1p23f : x);

@@ -21,8 +21,9 @@
 
 enum { FORWARD_AT_ONCE = 4, BACKWARD_AT_ONCE = 2, STEPS = 16 }; /* packs that a thread has under way; numbers that a lane has */
 
+/* The rows that this thread block computes. */
 struct norm_block {
-    size_t first, rows; /* rows that are there */
+    size_t first, rows; /* the first row, and how many there are */
     LS_DEVICE explicit norm_block(const ls_cuda_norm &a) {
         const size_t together = a.together ? (size_t)a.together : 1;
         first = blockIdx.x * together;
@@ -31,8 +32,8 @@ struct norm_block {
     LS_DEVICE norm_block(size_t first, size_t rows) : first(first), rows(rows) {}
 };
 
-/* Calls finish(row, column, before(column), load(row, column)) for each pack of columns and each row of the block. Several
- * loads are in flight together: of rows or, if there are few, of columns. */
+/* Calls finish(row, column, before(column), load(row, column)) for each pack of columns and each row of the block. Several loads are in
+ * flight together: of rows or, if there are few, of columns. `before` loads what the rows of a column share. */
 template <int W, int AT_ONCE, class B, class L, class F>
 LS_DEVICE void each_pack(const ls_cuda_norm &a, const norm_block &at, const B &before, const L &load, const F &finish) {
     const size_t step = (size_t)blockDim.x * W;
@@ -81,8 +82,8 @@ template <> struct dropout<false> {
     template <int W> LS_DEVICE static const pack<W> &left(const ls_cuda_norm &, size_t, size_t, const pack<W> &x) { return x; }
 };
 
-/* Sets `row` to the row of this thread's half warp; returns false for warps without one. A shuffle needs all lanes, so a
- * half warp without a row takes row 0, and writes nothing because !is_in. */
+/* Sets `row` to the row, within the block, of this thread's half warp; returns false for warps without one. A shuffle needs all lanes,
+ * so a half warp without a row takes row 0, and writes nothing because !is_in. */
 LS_DEVICE bool sums(const norm_block &at, size_t &row, bool &is_in) {
     if (threadIdx.x / 32 * 2 >= at.rows) return false;
     row = threadIdx.x / 16;
@@ -93,14 +94,16 @@ LS_DEVICE bool sums(const norm_block &at, size_t &row, bool &is_in) {
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
-/* Returns the input of the norm: x, plus what dropout leaves of the branch. */
+/* Returns W elements of the norm's input from column c on: x, plus what dropout leaves of the branch if there is one. */
 template <int W, class T, bool DROP> LS_DEVICE pack<W> input(const ls_cuda_norm &a, size_t row, size_t c) {
     pack<W> x = load_pack<W>(a.x + row * a.x_stride + c);
     return a.branch ? add(x, dropout<DROP>::left(a, row, c, load_pack<W>((const T *)a.branch + row * a.C + c))) : x;
 }
 
+/* Weight and bias of a pack of columns. */
 template <int W> struct weights { pack<W> w, b; };
 
+/* Computes y, mean, rstd and sum of the block's rows. T: type of y and branch; W: elements of a pack; HELD: rows lie in shared memory. */
 template <bool RMS, class T, int W, bool HELD, bool DROP> LS_DEVICE void forward_rows(const ls_cuda_norm &a) {
     __shared__ float means[LS_CUDA_NORM_ROWS], rstds[LS_CUDA_NORM_ROWS];
     LS_SHARED(float, held);
@@ -170,16 +173,19 @@ template <bool RMS, class T, int W, bool HELD, bool DROP> LS_DEVICE void forward
 /* The factors of the gradient: g = dy·w, and h, the normalised x. */
 template <int W> struct factors { pack<W> g, h; };
 
+/* What backward loads of a pack of columns of a row; factors_with() makes g and h of it. */
 template <bool RMS, class T, int W> struct raw_packs {
     pack<W> dy, x;
     float mean, rstd;
 
     LS_DEVICE raw_packs() {}
+    /* Loads the pack from column c on of a row. */
     LS_DEVICE raw_packs(const ls_cuda_norm &a, size_t row, size_t c) {
         dy = load_pack<W>((const T *)a.dy + row * a.dy_stride + c);
         x = load_pack<W>(a.x + row * a.x_stride + c);
         rstd = a.rstd[row], mean = RMS ? 0.0f : a.mean[row];
     }
+    /* Returns g = dy·w and h, the normalised x. */
     LS_DEVICE factors<W> factors_with(const pack<W> &w) const {
         factors<W> f;
         LS_UNROLL for (int k = 0; k < W; k++) {
@@ -190,12 +196,14 @@ template <bool RMS, class T, int W> struct raw_packs {
     }
 };
 
+/* A pack of factors and, if the gradient is added to it, of the old dx. */
 template <int W> struct grad_packs {
     factors<W> f;
     pack<W> old;
 };
 
-/* Computes the two means over each row that the gradient needs, of the factors load(row, column). */
+/* Computes the two means over each row that the gradient needs, ts[row] of g·h and means[row] of g (0 with RMS), from the factors
+ * load(row, column) of all C columns. */
 template <bool RMS, class L>
 LS_DEVICE void gradient_sums(size_t C, const norm_block &at, const L &load, float *ts, float *means) {
     size_t row;
@@ -213,6 +221,7 @@ LS_DEVICE void gradient_sums(size_t C, const norm_block &at, const L &load, floa
     if (is_in && threadIdx.x % 16 == 0) ts[row] = t, means[row] = mean;
 }
 
+/* Returns dx of a pack; t and mean are those of gradient_sums(). */
 template <bool RMS, int W>
 LS_DEVICE pack<W> gradient(const ls_cuda_norm &a, const grad_packs<W> &in, float t, float mean, float rstd) {
     pack<W> dx;
@@ -223,13 +232,14 @@ LS_DEVICE pack<W> gradient(const ls_cuda_norm &a, const grad_packs<W> &in, float
     return dx;
 }
 
-/* Returns the output of the norm from the normalised x. */
+/* Returns y of a pack from h, the normalised x: backward computes y again with it. */
 template <bool RMS, int W> LS_DEVICE pack<W> output(const pack<W> &h, const weights<W> &w) {
     pack<W> y;
     LS_UNROLL for (int k = 0; k < W; k++) y.v[k] = RMS ? h.v[k] * w.w.v[k] : __fmaf_rn(h.v[k], w.w.v[k], w.b.v[k]);
     return y;
 }
 
+/* Computes dx of the block's rows, and dx_copy and y where they are not NULL. */
 template <bool RMS, class T, int W, bool HELD, bool DROP> LS_DEVICE void backward_rows(const ls_cuda_norm &a) {
     __shared__ float ts[LS_CUDA_NORM_ROWS], means[LS_CUDA_NORM_ROWS];
     LS_SHARED(float, gs);
@@ -290,16 +300,17 @@ template <bool RMS, class T, int W, bool HELD, bool DROP> LS_DEVICE void backwar
 
 /* ---- backward, with the gradients of parameters ------------------------------------------------------------------ */
 
-/* Sums over the tokens of a chain. */
+/* A thread's sums over the tokens of a chain: gradients of weight and bias, and the sum of dx. */
 struct token_sums { pack<4> w, b, dx; };
 
-/* Packs as they lie in memory, until they are needed. */
+/* What chain_rows() loads of four columns of a row; 16-bit numbers stay packed until they are needed, which saves registers. */
 template <bool RMS, class T> struct chain_packs {
     pack<4> x;
     uint2 dy, branch;
     float mean, rstd;
 
     LS_DEVICE chain_packs() {}
+    /* Loads the four columns from c on of a row. */
     LS_DEVICE chain_packs(const ls_cuda_norm &a, size_t row, size_t c) {
         x = load_pack<4>(a.x + row * a.x_stride + c);
         dy = *(const uint2 *)((const T *)a.dy + row * a.dy_stride + c);
@@ -308,8 +319,9 @@ template <bool RMS, class T> struct chain_packs {
     }
 };
 
-/* Computes the chain of tokens of this block. With one block on a multiprocessor, DEEP rows at a time: the packs of the next
- * rows, and the old dx, are loaded while these are added, because no other block uses the memory then. DEEP 0: a few rows. */
+/* Computes backward of the rows of this block's chain (a run of up to chains.block tokens of a slice) and their sums for the gradients
+ * of parameters. With one block on a multiprocessor, DEEP rows at a time: the packs of the next rows, and the old dx, are loaded while
+ * these are added, because no other block uses the memory then. DEEP 0: a few rows. */
 template <bool RMS, class T, int DEEP, bool DROP> LS_DEVICE void chain_rows(const ls_cuda_norm_chains &chains) {
     enum { W = 4, AT_ONCE = 2 };
     __shared__ float ts[LS_CUDA_NORM_ROWS], means[LS_CUDA_NORM_ROWS];
@@ -417,6 +429,7 @@ template <bool RMS, class T, int DEEP, bool DROP> LS_DEVICE void chain_rows(cons
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
+/* Runs forward_rows or backward_rows as the host has divided the rows: held or not, by packs or by elements. */
 #define NORM_BY_SHAPE(rows, RMS, T, DROP)    \
     do {                                     \
         if (!a.together)                     \

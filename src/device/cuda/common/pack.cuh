@@ -7,15 +7,21 @@
 #include "device/cuda/common/base.cuh"
 #include "device/cuda/common/pack.h"
 
+/* W neighbours as fp32. */
 template <int W> struct pack { float v[W]; };
 
-/* Widens a number; a NaN may keep its payload, because arithmetic only needs that it stays a NaN. */
+/* Widens a 16-bit number of the type of the first argument; a NaN may keep its payload, because arithmetic only needs that it stays a
+ * NaN. */
 LS_DEVICE float wide_of(bf16, uint32_t bits) { return __uint_as_float(bits << 16); }
+/* Widens an fp16 number; a NaN may keep its payload. */
 LS_DEVICE float wide_of(f16, uint32_t bits) { return plain_from_f16((uint16_t)bits); }
+/* Rounds to the type of the first argument; returns the 16 bits. */
 LS_DEVICE uint32_t bits_of(bf16, float x) { return to_bf16(x); }
+/* Rounds to fp16; returns the 16 bits. */
 LS_DEVICE uint32_t bits_of(f16, float x) { return to_f16(x); }
 
-/* Neighbours by twos. One instruction rounds two; of a NaN it makes another NaN than the contract's. */
+/* Rounds the numbers of a pack and packs them by twos. One instruction rounds two, but makes another NaN than the contract's, so packs
+ * with a NaN are rounded one by one. */
 template <class T, int W> LS_DEVICE void bits_of_all(T type, const pack<W> &x, uint32_t *two) {
 #ifndef LS_CUDA_ON_CPU_H
     bool are_numbers = true;
@@ -31,6 +37,7 @@ template <class T, int W> LS_DEVICE void bits_of_all(T type, const pack<W> &x, u
     for (int i = 0; i < W / 2; i++) two[i] = bits_of(type, x.v[2 * i]) | bits_of(type, x.v[2 * i + 1]) << 16;
 }
 
+/* Loads and stores of packs; use load_pack() and store_pack(). */
 template <int W> struct packed;
 
 template <> struct packed<1> {
@@ -85,11 +92,14 @@ template <int N> struct width {
     enum { n = N };
 };
 
+/* Loads W neighbours as fp32, exactly, in one access; the address is a multiple of W elements. */
 template <int W, class T> LS_DEVICE pack<W> load_pack(const T *p) { return packed<W>::load(p); }
+/* Stores W neighbours in one access, rounded if T has 16 bits. */
 template <int W, class T> LS_DEVICE void store_pack(T *p, const pack<W> &x) { packed<W>::store(p, x); }
 
-/* Store four numbers, none of which is NaN, rounded. */
+/* Stores four numbers, none of which is NaN, rounded: faster than store_pack(). */
 LS_DEVICE void store_numbers(float *p, const pack<4> &x) { store_pack<4>(p, x); }
+/* Stores four numbers, none of which is NaN, as 16-bit numbers, each rounded to nearest even. */
 template <class T> LS_DEVICE void store_numbers(T *p, const pack<4> &x) {
 #ifndef LS_CUDA_ON_CPU_H
     *(uint2 *)p = make_uint2(rounded_two(T(), x.v[0], x.v[1]), rounded_two(T(), x.v[2], x.v[3]));
@@ -98,24 +108,27 @@ template <class T> LS_DEVICE void store_numbers(T *p, const pack<4> &x) {
 #endif
 }
 
+/* Returns f of each number. */
 template <int W, class F> LS_DEVICE pack<W> map(const pack<W> &x, F f) {
     pack<W> y;
 #pragma unroll
     for (int i = 0; i < W; i++) y.v[i] = f(x.v[i]);
     return y;
 }
+/* Returns f of each pair of numbers. */
 template <int W, class F> LS_DEVICE pack<W> map(const pack<W> &a, const pack<W> &b, F f) {
     pack<W> y;
 #pragma unroll
     for (int i = 0; i < W; i++) y.v[i] = f(a.v[i], b.v[i]);
     return y;
 }
+/* Returns the sums of two packs, element by element. */
 template <int W> LS_DEVICE pack<W> add(const pack<W> &a, const pack<W> &b) {
     return map(a, b, [](float x, float y) { return x + y; });
 }
 
-/* Walks over elements begin … end − 1 in packs of W, U at a time: by this block alone if OWN, else by all blocks of the grid. Elements
- * that fill no pack are left out. */
+/* Calls finish(width, i, load(width, i)) for elements begin … end − 1 in packs of W, U of them at a time: by this block alone if OWN,
+ * else by all blocks of the grid. Elements that fill no pack are left out. */
 template <int W, int U, bool OWN, class L, class F>
 LS_DEVICE void walk_tiles(size_t begin, size_t end, const L &load, const F &finish) {
     const size_t packs = (end - begin) / W, tile = (size_t)blockDim.x * U;
@@ -134,11 +147,13 @@ LS_DEVICE void walk_tiles(size_t begin, size_t end, const L &load, const F &fini
     }
 }
 
+/* walk_tiles() by all blocks of the grid. */
 template <int W, int U, class L, class F>
 LS_DEVICE void walk(size_t begin, size_t end, const L &load, const F &finish) {
     walk_tiles<W, U, false>(begin, end, load, finish);
 }
 
+/* walk_tiles() by this block alone. */
 template <int W, int U, class L, class F>
 LS_DEVICE void walk_own(size_t begin, size_t end, const L &load, const F &finish) {
     walk_tiles<W, U, true>(begin, end, load, finish);
@@ -153,6 +168,7 @@ LS_DEVICE void each_elem(const ls_cuda_flat &flat, const L &load, const F &finis
     walk<1, U>(whole, flat.n, load, finish);
 }
 
+/* The loop of each_row() with packs of W; columns that fill no pack are left out. U rows are loaded before the first is finished. */
 template <int W, int U, class L, class F>
 LS_DEVICE void walk_rows(const ls_cuda_rows &g, const L &load, const F &finish) {
     const size_t packs = g.columns / W, lanes = (size_t)1 << g.lanes_log2, together = blockDim.x >> g.lanes_log2,
@@ -173,7 +189,8 @@ LS_DEVICE void walk_rows(const ls_cuda_rows &g, const L &load, const F &finish) 
         }
 }
 
-/* Calls finish(width, row, column, load(width, row, column)) for each pack of each row. A block has some rows of `lanes` packs. */
+/* Calls finish(width, row, column, load(width, row, column)) for each pack of each row, in packs of W if rows are aligned, else element
+ * by element; load has no side effect. A block has some rows of 2^lanes_log2 packs. */
 template <int W, int U, class L, class F>
 LS_DEVICE void each_row(const ls_cuda_rows &g, const L &load, const F &finish) {
     if (g.aligned)

@@ -1,11 +1,14 @@
-/* patches.cuh: computes the addresses of a matrix of patches (ls_gemm_patches), for conv.cu and conv_grad.cu. */
+/* patches.cuh: computes the addresses of a matrix of image patches that is not stored (im2col, ls_gemm_patches in calls.h), for conv.cu
+ * and conv_grad.cu. */
 #pragma once
 #include "device/cuda/kernels/gemm.cuh"
 
+/* Returns whether a pixel is inside the image; others read as +0. */
 LS_DEVICE bool is_inside(const ls_cuda_patches &p, int y, int x) {
     return (uint32_t)y < p.height && (uint32_t)x < p.width;
 }
 
+/* Returns the element, within an image, of channel 0 of a pixel. */
 LS_DEVICE size_t pixel_at(const ls_cuda_patches &p, int y, int x) {
     return ((size_t)y * p.width + x) * p.channels.divisor;
 }
@@ -14,6 +17,7 @@ LS_DEVICE size_t pixel_at(const ls_cuda_patches &p, int y, int x) {
 struct patch_column {
     int y, x;
     uint32_t channel;
+    /* Computes the fields for this column. */
     LS_DEVICE void find(const ls_cuda_patches &p, uint32_t column) {
         uint32_t tap = divide(column, p.channels), row = divide(tap, p.taps_x);
         channel = column - tap * p.channels.divisor;
@@ -22,10 +26,12 @@ struct patch_column {
     }
 };
 
-/* A row of the matrix: the pixel under the first tap, which may be outside, and where the image begins. */
+/* A row of the matrix, a position of the window: the pixel under the first tap, which may be outside, and the element with which the
+ * image begins. */
 struct patch_row {
     int y, x;
     size_t image;
+    /* Computes the fields for this row. */
     LS_DEVICE void find(const ls_cuda_patches &p, uint32_t row) {
         uint32_t i = divide(row, p.positions), rest = row - i * p.positions.divisor, line = divide(rest, p.rows_x);
         image = i * p.image_step;

@@ -3,8 +3,8 @@
 #include "device/cuda/common/base.cuh"
 #include "device/cuda/common/philox.h"
 
-/* Returns random words 4·block … 4·block + 3. ROUNDS are unrolled: with fewer the compiler interleaves less other code, which takes
- * fewer registers. */
+/* Returns the random words 4·block … 4·block + 3 of the sequence of this key, those of ls_rng (base/rng.h). ROUNDS are unrolled: with
+ * fewer the compiler interleaves less other code, which takes fewer registers; the result is the same. */
 template <int ROUNDS = 10> LS_DEVICE uint4 philox_block(const ls_cuda_rng &key, uint64_t block) {
     uint32_t c0 = (uint32_t)block, c1 = (uint32_t)(block >> 32) | (uint32_t)(key.step & 0xFFFFu) << 16;
     uint32_t c2 = (uint32_t)(key.step >> 16), c3 = key.purpose, k0 = (uint32_t)key.seed,

@@ -1,5 +1,5 @@
-/* types.h: what host code and kernels both know: integer types, element types, and limits of what a launch takes. C and
- * CUDA; also for NVRTC, which has no system headers. */
+/* types.h: what host code and kernels both know: integer types, element types and TMA maps. C and CUDA; also for
+ * NVRTC, which has no system headers. */
 #ifndef LS_DEVICE_CUDA_COMMON_TYPES_H
 #define LS_DEVICE_CUDA_COMMON_TYPES_H
 
@@ -15,8 +15,8 @@ typedef unsigned long long uint64_t;
 #    include <stdint.h>
 #endif
 
-/* How a matrix in memory is cut into tiles for the copy engine of a GPU; the driver makes it (ls_cuda_tensor_map_of).
- */
+/* A TMA tensor map (CUtensorMap): how a matrix in memory is cut into tiles for the tensor memory accelerator of a
+ * GPU. Opaque; the driver makes it (ls_cuda_tensor_map_of), a kernel takes it as an argument. */
 typedef struct ls_cuda_tensor_map {
     uint64_t words[16];
 } __attribute__((aligned(64))) ls_cuda_tensor_map;

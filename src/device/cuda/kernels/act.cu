@@ -1,7 +1,8 @@
-/* act.cu: activations and bias (docs/reference/arithmetic.md, "Activations"), element by element. */
+/* act.cu: activations, gates and bias, element by element (docs/reference/arithmetic.md, "Activations"); launched by ops/act.c. */
 #include "device/cuda/args/act.h"
 #include "device/cuda/common/act_table.cuh"
 
+/* Returns the activation of x. */
 template <int FN> LS_DEVICE float act_of(float x) {
     if (FN == LS_CUDA_GELU) return gelu(x);
     if (FN == LS_CUDA_SILU) return x * sigmoid_of(x);
@@ -9,7 +10,7 @@ template <int FN> LS_DEVICE float act_of(float x) {
     return sigmoid_of(x);
 }
 
-/* Returns the gradient of x; for ReLU and the sigmoid, x is what forward wrote. */
+/* Returns the gradient of x from that of y; for ReLU and the sigmoid, x is what forward wrote. */
 template <int FN> LS_DEVICE float dx_of(float dy, float x) {
     if (FN == LS_CUDA_GELU) return dy * gelu_slope(x);
     if (FN == LS_CUDA_SILU) return dy * silu_slope(x, sigmoid_of(x));
@@ -17,6 +18,7 @@ template <int FN> LS_DEVICE float dx_of(float dy, float x) {
     return dy * (x * (1.0f - x));
 }
 
+/* Computes y of all elements. T: element type of all tensors. */
 template <int FN, class T> LS_DEVICE void forward(const ls_cuda_act &a) {
     each_elem<widest<T>::n, LS_CUDA_ACT_PACKS>(
         a.flat, [&](auto w, size_t i) { return load_pack<w.n>((const T *)a.x + i); },
@@ -27,6 +29,7 @@ template <int FN, class T> LS_DEVICE void forward(const ls_cuda_act &a) {
 
 template <int W> struct two_packs { pack<W> a, b; };
 
+/* Computes dx, into a.y, of all elements. */
 template <int FN, class T> LS_DEVICE void backward(const ls_cuda_act &a) {
     each_elem<widest<T>::n, 1>(
         a.flat,
@@ -38,6 +41,7 @@ template <int FN, class T> LS_DEVICE void backward(const ls_cuda_act &a) {
         });
 }
 
+/* Calls the instance of `call` for the activation a.fn. */
 #define BY_FUNCTION(call, T)                                                                                           \
     do {                                                                                                               \
         if (a.fn == LS_CUDA_GELU)                                                                                      \
@@ -50,10 +54,12 @@ template <int FN, class T> LS_DEVICE void backward(const ls_cuda_act &a) {
             call<LS_CUDA_SIGMOID, T>(a);                                                                               \
     } while (0)
 
+/* Computes y of any activation, by formula. */
 LS_KERNEL(act_forward, ls_cuda_act, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.act, T, { BY_FUNCTION(forward, T); });
 }
 
+/* Computes dx of any activation, by formula. */
 LS_KERNEL(act_backward, ls_cuda_act, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.act, T, { BY_FUNCTION(backward, T); });
 }
@@ -70,6 +76,7 @@ template <int FN> struct computed_gates {
             return FN == LS_CUDA_GELU ? gelu_tanh(x.v[i], x.v[i] * x.v[i]) : sigmoid_of(x.v[i]);
         }
     };
+    /* Returns a view of the tanhs or sigmoids of a pack. */
     template <int W> LS_DEVICE found<W> of(const pack<W> &x) const { return {x}; }
 };
 template <int FN> struct table_gates {
@@ -79,6 +86,7 @@ template <int FN> struct table_gates {
         float s[W];
         LS_DEVICE float operator[](int i) const { return s[i]; }
     };
+    /* Returns a view of the tanhs or sigmoids of a pack. */
     template <int W> LS_DEVICE found<W> of(const pack<W> &x) const {
         found<W> f;
         table.look_up(x.v, f.s);
@@ -86,6 +94,7 @@ template <int FN> struct table_gates {
     }
 };
 
+/* Computes y = fn(gate)·up; `gates`: where fn comes from. */
 template <class T, class G> LS_DEVICE void gate_rows(const ls_cuda_gated &a, const G &gates) {
     each_row<widest<T>::n, 1>(
         a.rows,
@@ -102,16 +111,19 @@ template <class T, class G> LS_DEVICE void gate_rows(const ls_cuda_gated &a, con
         });
 }
 
+/* Computes y = silu(gate)·up, by formula. */
 LS_KERNEL(gated_forward, ls_cuda_gated, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.act, T, { gate_rows<T>(a, computed_gates<LS_CUDA_SILU>()); });
 }
 
+/* Computes y = gelu(gate)·up, by formula. */
 LS_KERNEL(gated_gelu_forward, ls_cuda_gated, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.act, T, { gate_rows<T>(a, computed_gates<LS_CUDA_GELU>()); });
 }
 
 template <int W> struct gate_packs { pack<W> gate, up, dy; };
 
+/* Computes dgate and dup from gate, up and dy. */
 template <class T, class G> LS_DEVICE void gate_grad_rows(const ls_cuda_gated &a, const G &gates) {
     each_row<widest<T>::n, 1>(
         a.rows,
@@ -134,16 +146,19 @@ template <class T, class G> LS_DEVICE void gate_grad_rows(const ls_cuda_gated &a
         });
 }
 
+/* Computes dgate and dup of silu(gate)·up, by formula. */
 LS_KERNEL(gated_backward, ls_cuda_gated, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.act, T, { gate_grad_rows<T>(a, computed_gates<LS_CUDA_SILU>()); });
 }
 
+/* Computes dgate and dup of gelu(gate)·up, by formula. */
 LS_KERNEL(gated_gelu_backward, ls_cuda_gated, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.act, T, { gate_grad_rows<T>(a, computed_gates<LS_CUDA_GELU>()); });
 }
 
 /* ---- large tensors of bf16 by table ------------------------------------------------------------------------------ */
 
+/* Fills the table of FN in shared memory and calls run(table). All threads of the block call it. */
 template <int FN, class F> LS_DEVICE void with_table(F run) {
     __shared__ float memory[FN == LS_CUDA_GELU ? LS_CUDA_GELU_TABLE : LS_CUDA_SIGMOID_TABLE];
     act_table<FN> table{memory};
@@ -152,6 +167,7 @@ template <int FN, class F> LS_DEVICE void with_table(F run) {
     run(table);
 }
 
+/* Computes y of all elements, which are bf16, by table. */
 template <int FN> LS_DEVICE void forward_by_table(const ls_cuda_act &a) {
     with_table<FN>([&](const act_table<FN> &table) {
         each_elem<8, LS_CUDA_TABLE_PACKS>(
@@ -164,6 +180,7 @@ template <int FN> LS_DEVICE void forward_by_table(const ls_cuda_act &a) {
     });
 }
 
+/* Computes dx, into a.y, of all elements, which are bf16, by table. */
 template <int FN> LS_DEVICE void backward_by_table(const ls_cuda_act &a) {
     with_table<FN>([&](const act_table<FN> &table) {
         each_elem<8, LS_CUDA_TABLE_PACKS>(
@@ -181,7 +198,7 @@ template <int FN> LS_DEVICE void backward_by_table(const ls_cuda_act &a) {
     });
 }
 
-/* GELU's gradient wants the slope alone. */
+/* Computes dx of GELU of bf16 elements by a table of slopes: one access instead of a tanh and a formula. */
 LS_DEVICE void slopes_by_table(const ls_cuda_act &a) {
     __shared__ float memory[LS_CUDA_SLOPE_TABLE];
     gelu_slopes table{memory};
@@ -207,17 +224,21 @@ LS_DEVICE void slopes_by_table(const ls_cuda_act &a) {
         });
 }
 
+/* Computes y of GELU or SiLU of bf16 elements, by table. */
 LS_KERNEL_MANY(act_forward_table, ls_cuda_act, LS_CUDA_TABLE_THREADS, LS_CUDA_TABLE_BLOCKS) {
     a.fn == LS_CUDA_GELU ? forward_by_table<LS_CUDA_GELU>(a) : forward_by_table<LS_CUDA_SILU>(a);
 }
 
+/* Computes dx of GELU or SiLU of bf16 elements, by table. */
 LS_KERNEL_MANY(act_backward_table, ls_cuda_act, LS_CUDA_TABLE_THREADS, LS_CUDA_TABLE_MORE_BLOCKS) {
     a.fn == LS_CUDA_GELU ? slopes_by_table(a) : backward_by_table<LS_CUDA_SILU>(a);
 }
 
+/* gate_rows() of bf16 tensors by table. */
 template <int FN> LS_DEVICE void gate_by_table(const ls_cuda_gated &a) {
     with_table<FN>([&](const act_table<FN> &table) { gate_rows<bf16>(a, table_gates<FN>{table}); });
 }
+/* gate_grad_rows() of bf16 tensors by table. */
 template <int FN> LS_DEVICE void gate_grad_by_table(const ls_cuda_gated &a) {
     with_table<FN>([&](const act_table<FN> &table) { gate_grad_rows<bf16>(a, table_gates<FN>{table}); });
 }
@@ -231,6 +252,7 @@ TABLE_GATE(gated_gelu_backward_table, gate_grad_by_table<LS_CUDA_GELU>)
 
 /* ---- bias -------------------------------------------------------------------------------------------------------- */
 
+/* Computes y = c + bias (BIAS false: y = c), or with GELU pre = c + bias, y = gelu(pre); y has type T. */
 template <bool GELU, bool BIAS, class T> LS_DEVICE void bias_rows(const ls_cuda_bias &a) {
     each_row<4, LS_CUDA_ACT_ROWS>(
         a.rows,
@@ -244,8 +266,10 @@ template <bool GELU, bool BIAS, class T> LS_DEVICE void bias_rows(const ls_cuda_
         });
 }
 
+/* Computes pre = c + bias, y = gelu(pre), in fp32. */
 LS_KERNEL(bias_gelu_forward, ls_cuda_bias, LS_CUDA_PACK_THREADS) { bias_rows<true, true, float>(a); }
 
+/* Computes y = c + bias, or only converts c if there is no bias. */
 LS_KERNEL_MANY(bias_add, ls_cuda_bias, LS_CUDA_PACK_THREADS, 4) {
     LS_BY_TYPE(a.act, T, { a.bias ? bias_rows<false, true, T>(a) : bias_rows<false, false, T>(a); });
 }

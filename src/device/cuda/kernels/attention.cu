@@ -1,10 +1,13 @@
-/* attention.cu: causal attention by chains (docs/reference/arithmetic.md, "Attention").
+/* attention.cu: causal attention whose dot products are chains: in ascending order, one fused multiply-add after another
+ * (docs/reference/arithmetic.md, "Attention"); launched by ops/attention.c.
  *
  *     forward    a block owns some queries of a head and streams the keys twice: for the maximum, then for weights and O
  *     dots       D of each query: half a warp a row
  *     queries    a block owns some queries of a head and streams the keys: dQ
  *     keys       a block owns some keys of a kv head and streams the queries of its heads: dK and dV
  *     few        a block owns one query of a head, for generation, with all its weights in shared memory
+ *
+ * A kernel's name ends with the size of heads that it takes: 64, 128, any up to 128, wide up to 256.
  *
  * Tiles are fp32 in shared memory whatever the types of the tensors. A thread computes I × J scores, each a chain along a
  * row, then continues the chains of its rows and some columns of the result; weights go from the one to the other through
@@ -24,35 +27,41 @@ struct head_place {
     uint32_t head, sequence;
 };
 
+/* Returns the place of query head `head`, counted over all parts. */
 LS_DEVICE head_place find_query_head(const ls_cuda_attention &a, uint32_t head, uint32_t sequence) {
     head_place p = {a.parts, head, sequence};
     for (; p.head >= p.part->heads; p.part++) p.head -= p.part->heads;
     return p;
 }
 
+/* Returns the place of key/value head `head`, counted over all parts. */
 LS_DEVICE head_place find_kv_head(const ls_cuda_attention &a, uint32_t head, uint32_t sequence) {
     head_place p = {a.parts, head, sequence};
     for (; p.head >= p.part->kv_heads; p.part++) p.head -= p.part->kv_heads;
     return p;
 }
 
+/* Returns the key/value head, in the part, that this query head reads. */
 LS_DEVICE uint32_t kv_of(const head_place &p) { return p.head / (p.part->heads / p.part->kv_heads); }
 
+/* Returns the index of element 0 of row 0 of a head in its tensor. */
 LS_DEVICE size_t head_at(const ls_cuda_heads &x, uint32_t sequence, uint32_t head) {
     return sequence * x.sequence_stride + head * x.head_stride;
 }
 
+/* Returns the index of row 0 of a head in m, l and dots. */
 LS_DEVICE size_t stats_at(const ls_cuda_attention &a, const head_place &p, uint32_t head) {
     return p.sequence * a.stat_elems + head * p.part->stat_stride;
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
+/* Returns x rounded to the type `act`, as fp32. */
 LS_DEVICE float rounded(float x, int act) {
     return act == LS_CUDA_F32 ? x : act == LS_CUDA_BF16 ? from_bf16(to_bf16(x)) : from_f16(to_f16(x));
 }
 
-/* Loads up to four neighbours from element `at` on; +0 behind `count`. */
+/* Loads up to four neighbours from element `at` on; +0 behind `count`. If rows are aligned, count is four. */
 LS_DEVICE float4 load_some(const ls_cuda_attention &a, const void *from, size_t at, int count) {
     float4 x = make_float4(0, 0, 0, 0);
     LS_BY_TYPE(a.act, T, {
@@ -66,6 +75,7 @@ LS_DEVICE float4 load_some(const ls_cuda_attention &a, const void *from, size_t 
     return x;
 }
 
+/* Stores the first `count` of four neighbours from element `at` on. */
 LS_DEVICE void store_some(const ls_cuda_attention &a, void *to, size_t at, float4 x, int count) {
     LS_BY_TYPE(a.act, T, {
         T *p = (T *)to + at;
@@ -101,6 +111,7 @@ LS_DEVICE void load_rows(const ls_cuda_attention &a, float *to, const ls_cuda_he
     }
 }
 
+/* Waits for this thread's copies of load_rows(). */
 LS_DEVICE void wait_rows() {
     copy_async_commit();
     copy_async_wait<0>();
@@ -208,6 +219,7 @@ LS_DEVICE void weigh_rows(float (&sum)[I][C], const float *weight, const float *
     }
 }
 
+/* Sets all numbers to +0. */
 template <int I, int C> LS_DEVICE void clear(float (&x)[I][C]) {
     LS_UNROLL for (int i = 0; i < I; i++)
         LS_UNROLL for (int j = 0; j < C; j++) x[i][j] = 0.0f;
@@ -215,8 +227,8 @@ template <int I, int C> LS_DEVICE void clear(float (&x)[I][C]) {
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
-/* Computes forward of one tile of queries. Thread (tx, ty) has queries ty + 16·i, keys tx + 8·j and columns 4·tx + 32·j of O;
- * of a query's sum of weights it has lanes tx and tx + 8. */
+/* Computes o, m and l of one tile of 16·I queries. D: size of a head, EXACT, or more. Thread (tx, ty) has queries ty + 16·i, keys tx +
+ * 8·j and columns 4·tx + 32·j of O; of a query's sum of weights it has lanes tx and tx + 8. */
 template <int D, bool EXACT, int I, int J> LS_DEVICE void forward_tile(const ls_cuda_attention &a) {
     enum { THREADS = LS_CUDA_ATTENTION_FORWARD_THREADS, BQ = 16 * I, BK = 8 * J, S = D + 4, SP = BK + 8 };
     LS_SHARED(float, shared);
@@ -299,6 +311,7 @@ template <int D, bool EXACT, int I, int J> LS_DEVICE void forward_tile(const ls_
     store_rows<D, BQ, S, THREADS>(a, part.o, p.sequence, p.head, Q, row0, rows);
 }
 
+/* Forward, a tile of queries of a head per block. */
 LS_KERNEL_ALONE(attention_forward_64, ls_cuda_attention, LS_CUDA_ATTENTION_FORWARD_THREADS) {
     forward_tile<64, true, 8, 8>(a);
 }
@@ -314,6 +327,7 @@ LS_KERNEL_ALONE(attention_forward_wide, ls_cuda_attention, LS_CUDA_ATTENTION_FOR
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
+/* Returns this thread's lane, of sixteen, of the dot product of dout and o of a row. */
 template <class T> LS_DEVICE float dot_of(const ls_cuda_attention &a, const head_place &p, int row) {
     const ls_cuda_attention_part &part = *p.part;
     const T *x = (const T *)part.dout.at + head_at(part.dout, p.sequence, p.head) + (size_t)row * part.dout.row_stride;
@@ -323,6 +337,7 @@ template <class T> LS_DEVICE float dot_of(const ls_cuda_attention &a, const head
     return sum;
 }
 
+/* Computes D of the contract: the dot product of dout and o for each query and head. */
 LS_KERNEL(attention_dots, ls_cuda_attention, 16 * LS_CUDA_ATTENTION_DOTS_ROWS) {
     const head_place p = find_query_head(a, blockIdx.y, blockIdx.z);
     int row = (int)blockIdx.x * LS_CUDA_ATTENTION_DOTS_ROWS + (int)threadIdx.x / 16;
@@ -334,7 +349,8 @@ LS_KERNEL(attention_dots, ls_cuda_attention, 16 * LS_CUDA_ATTENTION_DOTS_ROWS) {
     if (is_in && threadIdx.x % 16 == 0) p.part->dots[stats_at(a, p, p.head) + row] = sum;
 }
 
-/* Writes a thread's part of a result to shared memory: rows ty + 16·i, columns 4·tx + 64·j. A factor of 1 changes nothing. */
+/* Writes a thread's part of a result, times `factor`, to shared memory: rows ty + 16·i, columns 4·tx + 64·j. A factor of 1 changes
+ * nothing. */
 template <int S, int I, int C>
 LS_DEVICE void put_rows(float *to, const float (&x)[I][C], float factor, int ty, int tx) {
     LS_UNROLL for (int i = 0; i < I; i++)
@@ -343,8 +359,8 @@ LS_DEVICE void put_rows(float *to, const float (&x)[I][C], float factor, int ty,
                 make_float4(factor * x[i][j], factor * x[i][j + 1], factor * x[i][j + 2], factor * x[i][j + 3]);
 }
 
-/* Computes dQ of a tile. Thread (tx, ty) has queries ty + 16·i, keys tx + 16·j and columns 4·tx + 64·j of dQ. A tile comes while the one before
- * it is worked on. */
+/* Computes dQ of a tile of 16·I queries. Thread (tx, ty) has queries ty + 16·i, keys tx + 16·j and columns 4·tx + 64·j of dQ. The next
+ * tile of keys is loaded while the present one is worked on. */
 template <int D, bool EXACT, int I, int J> LS_DEVICE void queries_tile(const ls_cuda_attention &a) {
     enum { THREADS = LS_CUDA_ATTENTION_BACKWARD_THREADS, BQ = 16 * I, BK = 16 * J, S = D + 4, SP = BK + 8 };
     enum { OTHER = 2 * BK * S };
@@ -407,6 +423,7 @@ template <int D, bool EXACT, int I, int J> LS_DEVICE void queries_tile(const ls_
     store_rows<D, BQ, S, THREADS>(a, part.dq, p.sequence, p.head, Q, q0, T);
 }
 
+/* dQ, a tile of queries of a head per block. */
 LS_KERNEL_ALONE(attention_queries_64, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) {
     queries_tile<64, true, 8, 4>(a);
 }
@@ -420,7 +437,7 @@ LS_KERNEL_ALONE(attention_queries_wide, ls_cuda_attention, LS_CUDA_ATTENTION_BAC
     queries_tile<256, false, 2, 2>(a);
 }
 
-/* Loads BQ queries of a head, their dO and their statistics, rows S apart. */
+/* Starts to load BQ queries of a head, their dO, rows S apart, and their m, l and D into shared memory. */
 template <int D, int BQ, int S, int THREADS>
 LS_DEVICE void load_queries(const ls_cuda_attention &a, const head_place &p, float *to, uint32_t head, int first) {
     load_rows<D, BQ, S, THREADS>(a, to, p.part->q, p.sequence, head, first, a.T);
@@ -434,8 +451,8 @@ LS_DEVICE void load_queries(const ls_cuda_attention &a, const head_place &p, flo
     }
 }
 
-/* Computes dK and dV of a tile. Thread (tx, ty) has keys ty + 16·i, queries tx + 16·j and columns 4·tx + 64·j of dK and dV. Where there is room for two
- * TILES of queries, one comes while the other is worked on. */
+/* Computes dK and dV of a tile of 16·I keys. Thread (tx, ty) has keys ty + 16·i, queries tx + 16·j and columns 4·tx + 64·j of dK and dV.
+ * Where there is room for two TILES of queries, one is loaded while the other is worked on. */
 template <int D, bool EXACT, int I, int J, int TILES> LS_DEVICE void keys_tile(const ls_cuda_attention &a) {
     enum { THREADS = LS_CUDA_ATTENTION_BACKWARD_THREADS, BK = 16 * I, BQ = 16 * J, S = D + 4, SP = BQ + 8 };
     enum { OTHER = BQ * (2 * S + 3) };
@@ -509,6 +526,7 @@ template <int D, bool EXACT, int I, int J, int TILES> LS_DEVICE void keys_tile(c
     store_rows<D, BK, S, THREADS>(a, part.dv, p.sequence, p.head, V, k0, T);
 }
 
+/* dK and dV, a tile of keys of a key/value head per block. */
 LS_KERNEL_ALONE(attention_keys_64, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) {
     keys_tile<64, true, 8, 4, 2>(a);
 }
@@ -524,6 +542,7 @@ LS_KERNEL_ALONE(attention_keys_wide, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWA
 
 /* ---- few queries ------------------------------------------------------------------------------------------------- */
 
+/* Returns the dot product of a query in shared memory and a key, as a chain. */
 template <class T> LS_DEVICE float score_of(const ls_cuda_attention &a, const float *q, const T *k) {
     float s = 0.0f;
     int d = 0;
@@ -539,7 +558,7 @@ template <class T> LS_DEVICE float score_of(const ls_cuda_attention &a, const fl
     return s;
 }
 
-/* Returns the largest number of the block to all its threads. */
+/* Returns the largest number of the block to all its threads; NaN wins. `space`, in shared memory, has a number for each warp. */
 LS_DEVICE float max_of_block(float x, float *space) {
     for (int mask = 16; mask > 0; mask /= 2) x = max_of(x, __shfl_xor_sync(~0u, x, mask));
     if (threadIdx.x % 32 == 0) space[threadIdx.x / 32] = x;
@@ -548,7 +567,7 @@ LS_DEVICE float max_of_block(float x, float *space) {
     return x;
 }
 
-/* Computes one query of a head. Shared memory: the query, a number for each warp, then the weights of all keys. */
+/* Computes o, m and l of one query of a head. Shared memory: the query, a number for each warp, then the weights of all keys. */
 template <class T> LS_DEVICE void forward_few(const ls_cuda_attention &a) {
     enum { THREADS = LS_CUDA_ATTENTION_FEW_THREADS };
     LS_SHARED(float, shared);
@@ -605,6 +624,7 @@ template <class T> LS_DEVICE void forward_few(const ls_cuda_attention &a) {
     }
 }
 
+/* Computes o, m and l of one query of a head per block: generation. */
 LS_KERNEL_ALONE(attention_few, ls_cuda_attention, LS_CUDA_ATTENTION_FEW_THREADS) {
     LS_BY_TYPE(a.act, T, { forward_few<T>(a); });
 }

@@ -1,5 +1,5 @@
-/* attention_hgmma.cu: attention with the unit hgmma (docs/reference/arithmetic.md, "With hgmma") on tensor cores of compute
- * capability 9.0: tiles come by the tensor memory accelerator, products are those of warp groups.
+/* attention_hgmma.cu: attention with the matrix unit hgmma (docs/reference/arithmetic.md, "With hgmma") on tensor cores of compute
+ * capability 9.0: TMA loads tiles, and warpgroups multiply them (wgmma). Launched by ops/attention_hgmma.c.
  *
  *     forward    a tile is 64 queries for each warp group; blocks of 128 keys pass by; heads have 64 or 128 numbers;
  *                where the queries do not fill all tiles the first one is short, as it sees the fewest keys
@@ -7,7 +7,7 @@
  *                time: dK and dV
  *     queries    a tile is 128 queries; keys pass by, 64 at a time: dQ
  *
- * One more warp group only copies. Blocks stay, and take one tile after another (ls_cuda_attention_tiles). Backward has
+ * One more warp group, the producer, only copies. The grid is persistent: a block computes one tile after another (ls_cuda_attention_tiles). Backward has
  * heads of 128 numbers, those of up to 64 have attention_hgmma_once.cu. Smaller heads are filled up with zeros by the
  * copies, as are rows behind the end. A thread has rows lane / 4 and that + 8 of its warp's sixteen, and columns
  * 2·(lane mod 4) and the next of each eight.
@@ -19,8 +19,10 @@
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
+/* Keys of a block of the running maximum, after each of which sums are rescaled. */
 enum { KEYS = LS_CUDA_HGMMA_KEYS };
 
+/* The shared memory of a block: queries twice, rings of keys and values, and the barriers of each buffer. */
 template <int D, int GROUPS> struct forward_shared {
     static constexpr int STAGES = D == 64 ? 3 : 2, QUERIES = 64 * GROUPS;
     uint16_t q[2][QUERIES * D], k[STAGES][KEYS * D], v[STAGES][KEYS * D];
@@ -28,6 +30,8 @@ template <int D, int GROUPS> struct forward_shared {
     alignas(16) uint16_t masks[STAGES][2][QUERIES * 4]; /* they come and go with v */
 };
 
+/* Computes o, m and l of all tiles of this block, with GROUPS warpgroups of 64 queries. IN_TURN: two warpgroups alternate, so that one
+ * multiplies while the other computes exponentials. */
 template <int D, int GROUPS, int REGISTERS, bool IN_TURN, bool IS_F16, bool DROP>
 LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
     using memory = forward_shared<D, GROUPS>;
@@ -235,6 +239,7 @@ LS_FORWARD(attention_hgmma_forward_128_drop, 128, LS_CUDA_HGMMA_FORWARD_GROUPS_1
 
 enum { D = 128, STAGES = 2 };
 
+/* The shared memory of a block of keys_tiles(): keys, values, and rings of queries, their dO and statistics. */
 struct keys_shared {
     uint16_t k[128 * D], v[128 * D], q[STAGES][64 * D], g[STAGES][64 * D];
     float L[STAGES][64], dots[STAGES][64];
@@ -242,6 +247,7 @@ struct keys_shared {
     alignas(16) uint16_t masks[STAGES][128 * 4];
 };
 
+/* Computes dK and dV of all tiles of keys of this block. */
 template <bool IS_F16, bool DROP> LS_DEVICE void keys_tiles(const ls_cuda_attention_tiles &t) {
     auto &s = shared_at_1024<keys_shared>();
     const ls_cuda_attention &a = t.h.a;
@@ -339,12 +345,14 @@ template <bool IS_F16, bool DROP> LS_DEVICE void keys_tiles(const ls_cuda_attent
     }
 }
 
+/* The shared memory of a block of queries_tiles(): queries, their dO, and rings of keys and values. */
 struct queries_shared {
     uint16_t q[128 * D], g[128 * D], k[STAGES][64 * D], v[STAGES][64 * D];
     uint64_t q_full, q_empty, k_full[STAGES], k_empty[STAGES];
     alignas(16) uint16_t masks[STAGES][128 * 4];
 };
 
+/* Computes dQ of all tiles of queries of this block. */
 template <bool IS_F16, bool DROP> LS_DEVICE void queries_tiles(const ls_cuda_attention_tiles &t) {
     auto &s = shared_at_1024<queries_shared>();
     const ls_cuda_attention &a = t.h.a;
@@ -443,6 +451,7 @@ template <bool IS_F16, bool DROP> LS_DEVICE void queries_tiles(const ls_cuda_att
     }
 }
 
+/* Defines the kernels of a pass, for bf16 and for fp16. */
 #define LS_BACKWARD(name, body, drop)                                                                                  \
     LS_KERNEL_ALONE(name##_bf16, ls_cuda_attention_tiles, 384) { LS_ON_HOPPER((body<false, drop>(a));) }               \
     LS_KERNEL_ALONE(name##_f16, ls_cuda_attention_tiles, 384) { LS_ON_HOPPER((body<true, drop>(a));) }

@@ -1,4 +1,5 @@
-/* attention_hgmma.cuh: what both kinds of kernels of attention with the unit hgmma share. */
+/* attention_hgmma.cuh: what the kernels of attention with the matrix unit hgmma share: those for Hopper's tensor cores
+ * (attention_hgmma.cu, attention_hgmma_once.cu) and those for any shape (attention_hgmma_any.cu). */
 #pragma once
 #include "device/cuda/args/attention_hgmma.h"
 #include "device/cuda/common/base.cuh"
@@ -8,7 +9,7 @@
 
 #define LS_INFINITY __uint_as_float(0x7F800000u)
 
-/* Two neighbours, rounded to the type. */
+/* Rounds two numbers to fp16 or bf16 and packs them, the first in the low half. On a GPU a NaN may get other bits than the contract's. */
 template <bool IS_F16> LS_DEVICE uint32_t rounded_pair(float low, float high) {
 #ifdef LS_CUDA_ON_CPU_H
     return IS_F16 ? to_f16(low) | (uint32_t)to_f16(high) << 16 : to_bf16(low) | (uint32_t)to_bf16(high) << 16;
@@ -22,32 +23,33 @@ template <bool IS_F16> LS_DEVICE uint32_t rounded_pair(float low, float high) {
 #endif
 }
 
-/* The scale of scores inside exp2. */
+/* Returns the scale of scores inside exp2: scale · log2 e, rounded once. */
 LS_DEVICE float scale2_of(const ls_cuda_attention_part &part) { return (float)((double)part.scale * 0x1.71547652b82fep+0); }
 
-/* Element 0 of row 0 of a head. */
+/* Returns the index of element 0 of row 0 of a head in its tensor. */
 LS_DEVICE size_t head_at(const ls_cuda_heads &x, uint32_t sequence, uint32_t head) {
     return sequence * x.sequence_stride + head * x.head_stride;
 }
 
-/* L of a head's queries; D is stat_rows further. */
+/* Returns the statistics L of a head's queries, `head` counted from the first of this launch; D of the contract is stat_rows further. */
 LS_DEVICE float *stats_of(const ls_cuda_attention_hgmma &h, uint32_t sequence, uint32_t head) {
     return h.stats + ((size_t)sequence * h.all_heads + h.head0 + head) * 2 * h.stat_rows;
 }
 
-/* Of a head, 64 columns. */
+/* Returns the dropout masks (ls_cuda_attention_hgmma::masks) of a head for block `block` of 64 columns, from row `line` on. */
 LS_DEVICE uint16_t *masks_at(const ls_cuda_attention_hgmma &h, uint32_t sequence, uint32_t head, int block, int line) {
     const size_t before = (size_t)sequence * h.all_heads + h.head0 + head;
     return h.masks + ((before * (h.stat_rows / 64) + (size_t)block) * h.stat_rows + (size_t)line) * 4;
 }
 
-/* Whether the weight of a pair of query and key is kept, as its factor. */
+/* The dropout of the weights of a head: which pairs of query and key are kept. */
 struct dropout_rule {
     uint64_t first; /* the pair of query 0 and key 0 */
     uint64_t T;
     uint32_t threshold;
     float scale;
     ls_cuda_rng key;
+    /* Sets all fields for a head of a part. */
     LS_DEVICE void open(const ls_cuda_attention &a, const ls_cuda_attention_part &part, uint32_t sequence, uint32_t head) {
         T = (uint64_t)a.T;
         first = (part.drop_head0 + sequence * part.drop_heads + head) * T * T;
@@ -55,13 +57,15 @@ struct dropout_rule {
         scale = part.drop_scale;
         key = part.drop_key;
     }
+    /* Returns what the weight of a pair is multiplied by: 0 or the scale. */
     LS_DEVICE float factor(int query, int k) const {
         const uint64_t index = first + (uint64_t)query * T + (uint64_t)k;
         const uint4 words = philox_block(key, index / 4);
         const uint32_t low = index & 1 ? words.y : words.x, high = index & 1 ? words.w : words.z;
         return (index & 2 ? high : low) < threshold ? 0.0f : scale;
     }
-    /* Bit i: the pair with key k + i is kept. What numbers of a run have in common is made once. */
+    /* Returns 32 bits: bit i is set if the pair of the query with key k + i is kept. What the numbers of a run have in common is
+     * computed once. */
     LS_DEVICE uint32_t kept(int query, int k) const {
         enum { BLOCKS = 8 };
         const uint64_t index = first + (uint64_t)query * T + (uint64_t)k, high = index / 4 >> 32 << 32;
@@ -77,11 +81,12 @@ struct dropout_rule {
         add_kept(last, philox_block(key, high | (low + BLOCKS)));
         return bits >> shift | last << (32 - shift);
     }
-    /* In front of the bits, four more. */
+    /* Shifts four more bits in at the low end, for the four words of a run of the generator, the first lowest. */
     LS_DEVICE void add_kept(uint32_t &bits, const uint4 &x) const {
         add_bit(bits, x.w), add_bit(bits, x.z), add_bit(bits, x.y), add_bit(bits, x.x);
     }
-    /* The sum with 2^32 − threshold has a carry where the number is not below it; 0, which has none, does not come here. */
+    /* Shifts one bit in: whether the number is not below the threshold, as the carry of its sum with 2^32 − threshold. A threshold of 0,
+     * which has no carry, does not come here. */
     LS_DEVICE void add_bit(uint32_t &bits, uint32_t number) const {
 #ifdef LS_CUDA_ON_CPU_H
         bits = 2 * bits + (number >= threshold);

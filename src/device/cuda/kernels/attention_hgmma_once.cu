@@ -20,6 +20,7 @@
 
 enum { D = 64, QUERIES = 64, TILE_KEYS = 128, STAGES = 3, SCORES = 2, SUMS = 4 };
 
+/* The shared memory of a block: rings of tiles, and the barriers that say which are full and empty. */
 struct once_shared {
     uint16_t k[2][TILE_KEYS * D], v[2][TILE_KEYS * D], q[STAGES][QUERIES * D], g[STAGES][QUERIES * D];
     uint16_t ds[SCORES][TILE_KEYS * QUERIES]; /* a row is a key */
@@ -37,8 +38,11 @@ struct once_shared {
  * first, and the assignment of tiles to blocks rotates every round, so that each block gets long and short ones. */
 template <bool PAIRED> struct once_tiles {
     const ls_cuda_attention_tiles &t;
+    /* Returns the blocks, or pairs of blocks, of the grid. */
     LS_DEVICE uint32_t blocks() const { return PAIRED ? gridDim.x / 2 : gridDim.x; }
+    /* Returns the tiles, or pairs of tiles, of a head. */
     LS_DEVICE uint32_t rows() const { return PAIRED ? (t.rows + 1) / 2 : t.rows; }
+    /* Returns the number of this block's tile, or of this pair's, of a round; it may be behind the last. */
     LS_DEVICE uint32_t number(uint32_t round) const {
         const uint32_t self = PAIRED ? blockIdx.x / 2 : blockIdx.x, all = t.h.kv_heads * t.h.B;
         const uint32_t moved = all < blocks() ? round * (blocks() / 16) % blocks() : 0;
@@ -54,18 +58,19 @@ template <bool PAIRED> struct once_tiles {
         return p;
     }
 };
+/* Returns whether this is the first block of a pair; is_second_of_pair(): the second. */
 template <bool PAIRED> LS_DEVICE bool is_first_of_pair() { return PAIRED && blockIdx.x % 2 == 0; }
 template <bool PAIRED> LS_DEVICE bool is_second_of_pair() { return PAIRED && blockIdx.x % 2 == 1; }
 
-/* Returns the index, in `sums` and `turns`, of queries 64·j … 64·j + 63 of a head. */
+/* Returns the index, in `sums` and `turns`, of queries 64·j … 64·j + 63 of a query head of the tile's part. */
 LS_DEVICE size_t piece_of(const ls_cuda_attention_hgmma &h, const tile_place &p, int head, int j) {
     return ((size_t)p.sequence * h.all_heads + h.head0 + p.first + (uint32_t)head) * (h.stat_rows / QUERIES) + (size_t)j;
 }
 
-/* Proxy fences: order accesses of threads with those of TMA and, in shared memory, of tensor cores.
- * memory_is_written() waits until all accesses of the thread are visible to the whole GPU, which takes as long as a
- * matmul of two tiles, so it is used only where shared_is_written() does not suffice. */
+/* Proxy fence: orders the thread's accesses of all memory before those of TMA. Waits until all accesses of the thread are visible to the
+ * whole GPU, which takes as long as a matmul of two tiles, so it is used only where shared_is_written() does not suffice. */
 LS_DEVICE void memory_is_written() { asm volatile("fence.proxy.async;" ::: "memory"); }
+/* Proxy fence: orders the thread's writes to shared memory before reads by TMA and tensor cores. */
 LS_DEVICE void shared_is_written() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 /* Waits until `tiles` key tiles have added their part to a chain. */
@@ -101,6 +106,7 @@ LS_DEVICE uint32_t others(const void *p) {
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"(shared_address(p)), "r"(1 - blockIdx.x % 2));
     return at;
 }
+/* Arrives at the same barrier of the other block of the pair. */
 LS_DEVICE void arrive_at_others(const uint64_t *b) {
     asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(others(b)) : "memory");
 }
@@ -138,6 +144,7 @@ template <bool IS_F16> LS_DEVICE void product_across(float (&d)[32], uint64_t a,
 
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
 
+/* Loads keys, values, queries, dO, statistics and masks of all tiles of this block. One thread of the producer runs it. */
 template <bool PAIRED, bool DROP> LS_DEVICE void copy_tiles(const ls_cuda_attention_tiles &t, once_shared &s, int queries) {
     const once_tiles<PAIRED> tiles = {t};
     ring<STAGES> at;
@@ -168,6 +175,8 @@ template <bool PAIRED, bool DROP> LS_DEVICE void copy_tiles(const ls_cuda_attent
     }
 }
 
+/* Loads the partial sums of dQ that earlier tiles of keys have left, in their turn; the first tile begins with +0. One thread of the
+ * producer runs it. The second block of a pair only makes room: its sums come from the first. */
 template <bool PAIRED> LS_DEVICE void fetch_sums(const ls_cuda_attention_tiles &t, once_shared &s, int queries) {
     const once_tiles<PAIRED> tiles = {t};
     ring<SUMS> at;
@@ -200,8 +209,8 @@ template <bool PAIRED> LS_DEVICE void fetch_sums(const ls_cuda_attention_tiles &
     }
 }
 
-/* Stores the sums to which this tile has added its keys. give_turn() follows one step later, when the buffer is free
- * again, so that the thread does not wait for the store. */
+/* Passes on the sums to which this tile has added its keys: to global memory, or to the pair's second block. One thread of the producer
+ * runs it. give_turn() follows one step later, when the buffer is free again, so that the thread does not wait for the store. */
 template <bool PAIRED> LS_DEVICE void keep_sums(const ls_cuda_attention_tiles &t, once_shared &s, int queries) {
     const once_tiles<PAIRED> tiles = {t};
     ring<SUMS> at, to; /* to: buffers of the pair's second block */
@@ -243,6 +252,8 @@ template <bool PAIRED> LS_DEVICE void keep_sums(const ls_cuda_attention_tiles &t
 
 /* ---- keys -------------------------------------------------------------------------------------------------------- */
 
+/* Computes dK and dV of 64 keys of each tile, and leaves the gradient of scores in shared memory for add_queries(). Warpgroup w, 0 or 1,
+ * runs it. */
 template <bool IS_F16, bool PAIRED, bool DROP> LS_DEVICE void add_keys(const ls_cuda_attention_tiles &t, once_shared &s, int queries, int w) {
     const once_tiles<PAIRED> tiles = {t};
     const ls_cuda_attention &a = t.h.a;
@@ -315,6 +326,7 @@ template <bool IS_F16, bool PAIRED, bool DROP> LS_DEVICE void add_keys(const ls_
 
 /* ---- queries ----------------------------------------------------------------------------------------------------- */
 
+/* Adds the keys of each tile to the partial sums of dQ; stores dQ when no later key contributes. The third warpgroup runs it. */
 template <bool IS_F16, bool PAIRED> LS_DEVICE void add_queries(const ls_cuda_attention_tiles &t, once_shared &s, int queries) {
     const once_tiles<PAIRED> tiles = {t};
     const ls_cuda_attention &a = t.h.a;
@@ -367,6 +379,7 @@ template <bool IS_F16, bool PAIRED> LS_DEVICE void add_queries(const ls_cuda_att
     }
 }
 
+/* Computes dQ, dK and dV of all tiles of this block: initializes the barriers and gives each warpgroup its work. */
 template <bool IS_F16, bool PAIRED, bool DROP> LS_DEVICE void once(const ls_cuda_attention_tiles &t) {
     auto &s = shared_at_1024<once_shared>();
     const int group = warp_group(), queries = (t.h.a.T + QUERIES - 1) / QUERIES;
@@ -407,6 +420,7 @@ template <bool IS_F16, bool PAIRED, bool DROP> LS_DEVICE void once(const ls_cuda
 #define LS_KERNEL_PAIRED LS_KERNEL_ALONE
 #endif
 
+/* Defines a kernel for bf16 and for fp16. */
 #define LS_ONCE(kind, name, paired, drop)                                                                              \
     kind(name##_bf16, ls_cuda_attention_tiles, 512) { LS_ON_HOPPER((once<false, paired, drop>(a));) }                  \
     kind(name##_f16, ls_cuda_attention_tiles, 512) { LS_ON_HOPPER((once<true, paired, drop>(a));) }

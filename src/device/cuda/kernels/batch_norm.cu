@@ -1,16 +1,16 @@
-/* batch_norm.cu: batch norm over ghost groups (docs/reference/arithmetic-images.md, "Batch norm").
+/* batch_norm.cu: batch norm over ghost groups, the images over which statistics are taken (docs/reference/arithmetic-images.md,
+ * "Batch norm"); launched by ops/batch_norm.c.
  *
- *     chains   a thread has a channel of an image and goes over its pixels
- *     join     a thread adds the chains of a group and channel in the order of the images, and makes a statistic of the
- * sum maps     a block has some pixels of an image; a thread keeps its channels, with what is there for each, for some
- * pixels */
+ *     chains   a thread has a channel of an image and adds its pixels in order
+ *     join     a thread adds the chains of a group and channel in the order of the images, and makes a statistic of the sum
+ *     maps     a block has some pixels of an image; a thread keeps its channels, with their statistics, for some pixels */
 #include "device/cuda/common/base.cuh"
 #include "device/cuda/args/batch_norm.h"
 
-/* ReLU's gradient, by its result. */
+/* Returns the gradient of ReLU's input, from that of its result y and y itself. */
 LS_DEVICE float behind_relu(float dy, float y) { return y <= 0.0f ? 0.0f : dy; }
 
-/* Where the chain of this thread begins, and the statistics of its image. */
+/* Where the chain of this thread begins (`first`, in x), where its sum goes (`at`), and the statistics of its image (`stat`). */
 struct chain_place {
     bool is_there;
     size_t at, first, stat;
@@ -38,6 +38,7 @@ template <int N, class CHAIN> LS_DEVICE void follow(CHAIN &chain, size_t count) 
     for (i = whole; i < count; i++) chain.add(chain.load(i));
 }
 
+/* The chains that follow() runs over pixels `step` apart: sums of x, of (x − mean)², and of the gradient. */
 struct sum_chain {
     typedef float number;
     const float *x;
@@ -74,6 +75,7 @@ template <bool RELU> struct grad_chain {
     }
 };
 
+/* Sums x of each image and channel into chains[0]. */
 LS_KERNEL_ALONE(batch_norm_sums, ls_cuda_batch_norm, LS_CUDA_BATCH_NORM_CHAINS) {
     chain_place p;
     p.find(a);
@@ -83,6 +85,7 @@ LS_KERNEL_ALONE(batch_norm_sums, ls_cuda_batch_norm, LS_CUDA_BATCH_NORM_CHAINS) 
     a.chains[0][p.at] = c.sum;
 }
 
+/* Sums (x − mean)² of each image and channel into chains[0]. */
 LS_KERNEL_ALONE(batch_norm_squares, ls_cuda_batch_norm, LS_CUDA_BATCH_NORM_CHAINS) {
     chain_place p;
     p.find(a);
@@ -92,6 +95,7 @@ LS_KERNEL_ALONE(batch_norm_squares, ls_cuda_batch_norm, LS_CUDA_BATCH_NORM_CHAIN
     a.chains[0][p.at] = c.sum;
 }
 
+/* Sums dy (behind ReLU) into chains[0], and its products with the normalised x into chains[1]. */
 template <bool RELU> LS_DEVICE void grad_sums(const ls_cuda_batch_norm &a) {
     chain_place p;
     p.find(a);
@@ -103,16 +107,19 @@ template <bool RELU> LS_DEVICE void grad_sums(const ls_cuda_batch_norm &a) {
     a.chains[1][p.at] = c.dot;
 }
 
+/* Sums dy (behind ReLU) of each image and channel into chains[0], and its products with the normalised x into chains[1]. */
 LS_KERNEL_ALONE(batch_norm_grad_sums, ls_cuda_batch_norm, LS_CUDA_BATCH_NORM_CHAINS) {
     a.relu ? grad_sums<true>(a) : grad_sums<false>(a);
 }
 
+/* Writes rstd, and var if it is not NULL, of statistic `at` from its sum of squares. */
 LS_DEVICE void make_rstd(const ls_cuda_batch_norm &a, size_t at, float sum) {
     float var = __fdiv_rn(sum, a.count);
     if (a.var) a.var[at] = var;
     a.rstd[at] = __fdiv_rn(1.0f, __fsqrt_rn(var + a.eps));
 }
 
+/* Returns the sum of a group's images in their order. */
 LS_DEVICE float joined_sum(const ls_cuda_batch_norm &a, const float *chains, size_t group, size_t channel) {
     const float *first = chains + group * a.ghost * a.channels + channel;
     sum_chain c = {first + a.channels, a.channels, first[0]};
@@ -120,6 +127,7 @@ LS_DEVICE float joined_sum(const ls_cuda_batch_norm &a, const float *chains, siz
     return c.sum;
 }
 
+/* Joins the chains by groups, and writes the sum, the mean or rstd and var, as a.kind says; chains[1] always as a sum. */
 LS_KERNEL_ALONE(batch_norm_join, ls_cuda_batch_norm, LS_CUDA_BATCH_NORM_CHAINS) {
     size_t at = (size_t)blockIdx.x * LS_CUDA_BATCH_NORM_CHAINS + threadIdx.x, group = at / a.channels,
            channel = at - group * a.channels;
@@ -134,6 +142,7 @@ LS_KERNEL_ALONE(batch_norm_join, ls_cuda_batch_norm, LS_CUDA_BATCH_NORM_CHAINS) 
     if (a.joined[1]) a.joined[1][at] = joined_sum(a, a.chains[1], group, channel);
 }
 
+/* Writes the mean, or rstd and var, of sums that workers have joined. */
 LS_KERNEL(batch_norm_stats, ls_cuda_batch_norm, LS_CUDA_BATCH_NORM_THREADS) {
     size_t at = (size_t)blockIdx.x * LS_CUDA_BATCH_NORM_THREADS + threadIdx.x;
     if (at >= a.stats) return;
@@ -206,6 +215,7 @@ template <int V, bool RESIDUAL> LS_DEVICE void apply_map(const ls_cuda_batch_nor
     }
 }
 
+/* Computes y from x, mean and rstd, with residual and ReLU if the call has them. */
 LS_KERNEL(batch_norm_apply, ls_cuda_batch_norm, LS_CUDA_BATCH_NORM_THREADS) {
     if (a.is_vector)
         a.residual ? apply_map<4, true>(a) : apply_map<4, false>(a);
@@ -213,6 +223,7 @@ LS_KERNEL(batch_norm_apply, ls_cuda_batch_norm, LS_CUDA_BATCH_NORM_THREADS) {
         a.residual ? apply_map<1, true>(a) : apply_map<1, false>(a);
 }
 
+/* Computes dx, and dresidual if it is not NULL, of a part of an image. A thread loads before it stores the same numbers. */
 template <int V, bool RELU> LS_DEVICE void input_grad_map(const ls_cuda_batch_norm &a) {
     map_place<V> p;
     p.find(a);
@@ -245,6 +256,7 @@ template <int V, bool RELU> LS_DEVICE void input_grad_map(const ls_cuda_batch_no
     }
 }
 
+/* Computes dx, and dresidual if it is not NULL, from dy and the sums of grad_sums. */
 LS_KERNEL(batch_norm_input_grad, ls_cuda_batch_norm, LS_CUDA_BATCH_NORM_THREADS) {
     if (a.is_vector)
         a.relu ? input_grad_map<4, true>(a) : input_grad_map<4, false>(a);

@@ -1,7 +1,8 @@
-/* compare.cu: whether two pieces of memory have the same bytes. */
+/* compare.cu: whether two pieces of memory have the same bytes; launched by ops/library.c. */
 #include "device/cuda/args/compare.h"
 #include "device/cuda/common/base.cuh"
 
+/* Sets *differ to 1 if any byte differs; else leaves it. */
 LS_KERNEL(compare, ls_cuda_compare, LS_CUDA_COMPARE_THREADS) {
     const uint4 *x = (const uint4 *)a.x, *y = (const uint4 *)a.y;
     const size_t step = (size_t)gridDim.x * blockDim.x;

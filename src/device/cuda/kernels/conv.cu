@@ -1,12 +1,13 @@
-/* conv.cu: products over patches that are gathered from the images as a step is read (device/cuda/kernels/gemm.cuh;
- * ls_gemm_patches).
+/* conv.cu: GEMMs over patches that are gathered from the images as a step is read (im2col without storing the matrix; kernels/gemm.cuh,
+ * ls_gemm_patches in calls.h); launched by ops/gemm.c.
  *
- * Where channels fill no vector, numbers are found one by one. What a tap reads outside of the image is an operand +0.
- */
+ * Names: the form of the GEMM and its tile (args/gemm.h); odd: channels that fill no vector. Readers are those of gemm.cuh.
+ *
+ * Where channels fill no vector, elements are found one by one. What a tap reads outside of the image is an operand +0. */
 #include "device/cuda/common/patches.cuh"
 
-/* Positions as lines, whose columns come by fours. A thread goes from k to k by additions: it looks for its pixels only
- * where a tap ends. */
+/* The reader of an operand whose rows are positions, with columns by fours. A thread advances from k to k by additions: it looks for its
+ * pixels only where a tap ends. */
 template <int LINES, int THREADS, bool VECTOR> struct patches_along_k : held_along_k<LINES, THREADS> {
     using base = held_along_k<LINES, THREADS>;
     const float *image[base::COUNT], *pixel[base::COUNT]; /* of each line; pixel NULL: outside */
@@ -14,6 +15,7 @@ template <int LINES, int THREADS, bool VECTOR> struct patches_along_k : held_alo
     uint32_t tap, channel; /* of the next k: the channel may be behind the tap's last */
     const ls_cuda_patches *patches;
 
+    /* Finds tap and pixels of the present k, after `channel` has passed the last channel of a tap. */
     LS_DEVICE void find_pixels() {
         while (channel >= patches->channels.divisor) {
             channel -= patches->channels.divisor;
@@ -26,6 +28,7 @@ template <int LINES, int THREADS, bool VECTOR> struct patches_along_k : held_alo
             pixel[i] = is_inside(*patches, at_y, at_x) ? image[i] + pixel_at(*patches, at_y, at_x) : nullptr;
         }
     }
+    /* Finds the addresses of this thread's numbers in the first step, of lines from line0 on of `lines` in all. */
     LS_DEVICE void open(const ls_cuda_gemm &g, const ls_cuda_patches &p, const void *images, size_t line0, size_t lines) {
         patches = &p;
         base::clear();
@@ -41,6 +44,7 @@ template <int LINES, int THREADS, bool VECTOR> struct patches_along_k : held_alo
         channel = (uint32_t)first_k(g) + base::k4() * 4;
         find_pixels();
     }
+    /* Starts to load this thread's numbers of the next step: of all its k (ALL), or of the first few. */
     template <bool ALL> LS_DEVICE void fetch(size_t, int count, float *) {
         if (channel >= patches->channels.divisor) find_pixels();
         if (ALL || base::k4() * 4 < count)
@@ -50,7 +54,7 @@ template <int LINES, int THREADS, bool VECTOR> struct patches_along_k : held_alo
     }
 };
 
-/* Columns that come one by one. */
+/* The reader of positions as lines, for any number of channels: columns one by one. */
 template <int LINES, int THREADS> struct patches_along_k<LINES, THREADS, false> : held_along_k<LINES, THREADS> {
     using base = held_along_k<LINES, THREADS>;
     using base::held;
@@ -58,6 +62,7 @@ template <int LINES, int THREADS> struct patches_along_k<LINES, THREADS, false> 
     patch_row row[base::COUNT];
     const ls_cuda_patches *patches;
 
+    /* Finds the addresses of this thread's numbers in the first step, of lines from line0 on of `lines` in all. */
     LS_DEVICE void open(const ls_cuda_gemm &, const ls_cuda_patches &p, const void *images, size_t line0, size_t lines) {
         from = (const float *)images;
         patches = &p;
@@ -67,6 +72,7 @@ template <int LINES, int THREADS> struct patches_along_k<LINES, THREADS, false> 
             row[i].find(p, (uint32_t)(line < lines ? line : lines - 1));
         }
     }
+    /* Starts to load this thread's numbers of the next step: of all its k (ALL), or of the first few. */
     template <bool ALL> LS_DEVICE void fetch(size_t k, int count, float *) {
         const uint32_t k0 = (uint32_t)k + base::k4() * 4;
         const int there = count - base::k4() * 4;
@@ -83,7 +89,7 @@ template <int LINES, int THREADS> struct patches_along_k<LINES, THREADS, false> 
     }
 };
 
-/* Columns as lines, k being positions. */
+/* The reader of an operand whose columns are lines and whose k are positions. */
 template <int LINES, int THREADS, bool VECTOR> struct patches_across_k : quads_across_k<LINES, THREADS> {
     using base = quads_across_k<LINES, THREADS>;
     const float *from;
@@ -91,6 +97,7 @@ template <int LINES, int THREADS, bool VECTOR> struct patches_across_k : quads_a
     patch_column column[4];
     const ls_cuda_patches *patches;
 
+    /* Finds the addresses of this thread's numbers in the first step, of lines from line0 on of `lines` in all. */
     LS_DEVICE void open(const ls_cuda_patches &p, const void *images, size_t line0, size_t lines) {
         from = (const float *)images;
         patches = &p;
@@ -98,10 +105,12 @@ template <int LINES, int THREADS, bool VECTOR> struct patches_across_k : quads_a
         uint32_t first = count ? (uint32_t)line0 + base::line() : 0;
         LS_UNROLL for (int e = 0; e < 4; e++) column[e].find(p, first + (e < count ? e : 0));
     }
+    /* Returns the element of a row and a column; NULL outside the image. */
     LS_DEVICE const float *number(const patch_row &r, const patch_column &c) const {
         int y = r.y + c.y, x = r.x + c.x;
         return is_inside(*patches, y, x) ? from + r.image + pixel_at(*patches, y, x) + c.channel : nullptr;
     }
+    /* Starts to load this thread's numbers of the next step: of all its k (ALL), or of the first few. */
     template <bool ALL> LS_DEVICE void fetch(size_t k, int k_count, float *to) {
         LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
             if (!ALL && base::row(i) >= k_count) continue;
@@ -123,10 +132,12 @@ template <int LINES, int THREADS, bool VECTOR> struct patches_across_k : quads_a
             }
         }
     }
+    /* Does nothing: fetch() copies straight to shared memory. */
     LS_DEVICE void keep(float *, int) {}
 };
 
-/* Columns of B as lines, whose rows lie on a grid; a thread goes from row to row by additions, too. */
+/* The reader of a B whose rows lie on a grid (ls_gemm_grid) and whose columns are lines; a thread advances from row to row by additions,
+ * too. */
 template <int LINES, int THREADS, bool VECTOR> struct grid_across_k : quads_across_k<LINES, THREADS> {
     using base = quads_across_k<LINES, THREADS>;
     const float *from, *at[base::COUNT];
@@ -134,10 +145,12 @@ template <int LINES, int THREADS, bool VECTOR> struct grid_across_k : quads_acro
     uint32_t left[base::COUNT]; /* rows until step1 or step0 */
     const ls_cuda_grid_rows *rows;
 
+    /* Finds the address of row k, for the thread's row number i. */
     LS_DEVICE void find(int i, uint32_t k) {
         at[i] = from + grid_row_at(*rows, k);
         left[i] = rows->n2.divisor - (k - divide(k, rows->n2) * rows->n2.divisor);
     }
+    /* Finds the addresses of this thread's numbers in the first step, of lines from line0 on of `lines` in all. */
     LS_DEVICE void open(const ls_cuda_gemm &g, const ls_cuda_grid_rows &grid, const void *matrix, size_t line0,
                         size_t lines) {
         rows = &grid;
@@ -145,6 +158,7 @@ template <int LINES, int THREADS, bool VECTOR> struct grid_across_k : quads_acro
         from = (const float *)matrix + (count ? line0 + base::line() : 0);
         LS_UNROLL for (int i = 0; i < base::COUNT; i++) find(i, (uint32_t)first_k(g) + base::row(i));
     }
+    /* Starts to load this thread's numbers of the next step: of all its k (ALL), or of the first few. */
     template <bool ALL> LS_DEVICE void fetch(size_t k, int k_count, float *to) {
         const uint32_t step = ALL ? (uint32_t)GEMM_K : (uint32_t)k_count;
         LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
@@ -162,9 +176,11 @@ template <int LINES, int THREADS, bool VECTOR> struct grid_across_k : quads_acro
             }
         }
     }
+    /* Does nothing: fetch() copies straight to shared memory. */
     LS_DEVICE void keep(float *, int) {}
 };
 
+/* Computes a tile of C of form NN: A are patches, rows of B lie on a grid. */
 template <class S, bool VECTOR = true> LS_DEVICE void conv_nn(const ls_cuda_gemm_gather &c) {
     size_t m0, n0;
     find_tile<S>(c.g, m0, n0);
@@ -175,6 +191,7 @@ template <class S, bool VECTOR = true> LS_DEVICE void conv_nn(const ls_cuda_gemm
     multiply<S>(c.g, a, b, m0, n0);
 }
 
+/* Computes a tile of C of form NT: A are patches. */
 template <class S, bool VECTOR = true> LS_DEVICE void conv_nt(const ls_cuda_gemm_gather &c) {
     size_t m0, n0;
     find_tile<S>(c.g, m0, n0);
@@ -185,6 +202,7 @@ template <class S, bool VECTOR = true> LS_DEVICE void conv_nt(const ls_cuda_gemm
     multiply<S>(c.g, a, b, m0, n0);
 }
 
+/* Computes a tile of C of form TN: B are patches. */
 template <class S, bool VECTOR = true> LS_DEVICE void conv_tn(const ls_cuda_gemm_gather &c) {
     size_t m0, n0;
     find_tile<S>(c.g, m0, n0);
@@ -195,6 +213,7 @@ template <class S, bool VECTOR = true> LS_DEVICE void conv_tn(const ls_cuda_gemm
     multiply<S>(c.g, a, b, m0, n0);
 }
 
+/* The kernels: one for each form and tile. */
 LS_KERNEL_ALONE(conv_nn_large, ls_cuda_gemm_gather, large::THREADS) { conv_nn<large>(a); }
 LS_KERNEL_ALONE(conv_nn_narrow, ls_cuda_gemm_gather, narrow::THREADS) { conv_nn<narrow>(a); }
 LS_KERNEL_ALONE(conv_nn_small, ls_cuda_gemm_gather, small::THREADS) { conv_nn<small>(a); }

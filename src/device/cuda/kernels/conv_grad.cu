@@ -1,4 +1,5 @@
-/* conv_grad.cu: gradients of the weights of 3 × 3 windows (ls_conv_weight_grad), whose chains are long and few.
+/* conv_grad.cu: gradients of the weights of 3 × 3 and 1 × 1 convolutions (ls_conv_weight_grad), whose chains are long and few; launched by
+ * ops/conv_grad.c.
  *
  * A thread has one channel of the images, OUT channels of dy, and all nine taps between them: 9·OUT chains. The lanes of
  * a warp have neighbouring channels of the images and the same of dy. A window that moves on keeps the pixels that it
@@ -10,6 +11,7 @@
  * zeros in registers, right of it there is a pixel of zeros in the ring. */
 #include "device/cuda/common/patches.cuh"
 
+/* A block's walk over the images of a slice, for rows of WIDTH windows; run() is the kernel. */
 template <int WIDTH, int STRIDE, int OUT> struct walk {
     enum {
         WARPS = LS_CUDA_CONV_GRAD_THREADS / 32,
@@ -33,6 +35,7 @@ template <int WIDTH, int STRIDE, int OUT> struct walk {
     LS_DEVICE static int lane() { return threadIdx.x % 32; }
     LS_DEVICE static int warp() { return threadIdx.x / 32; }
 
+    /* Starts to load the next row of the images, or the zeros in front of one, into the ring. */
     LS_DEVICE void bring_row(size_t channels) {
         enum { QUADS = WIDTH * STRIDE * 8 };
         const bool is_there = row > 0;
@@ -45,7 +48,8 @@ template <int WIDTH, int STRIDE, int OUT> struct walk {
         row = row == height ? 0 : row + 1;
         slot = slot + 1 == RING ? 0 : slot + 1;
     }
-    /* The rows that a turn has more than the one before it. */
+    /* Starts to load what the next turn needs: the rows that it has more than the one before it, and its dy. Commits a group of copies
+     * even if there is no turn left. */
     LS_DEVICE void bring(size_t channels, size_t outs) {
         enum { QUADS = DY / 4 };
         if (turn < turns) {
@@ -62,7 +66,7 @@ template <int WIDTH, int STRIDE, int OUT> struct walk {
         }
         copy_async_commit();
     }
-    /* A row of windows over the rows of the ring from `first` on. */
+    /* Multiplies a row of windows: adds the products of dy at `d` and the rows of the ring from `first` on to the sums. */
     LS_DEVICE void multiply(int first, const float *d) {
         const float *from[3];
         float pixel[3][3], out[OUT];
@@ -91,6 +95,7 @@ template <int WIDTH, int STRIDE, int OUT> struct walk {
         }
     }
 
+    /* Computes the block's part of dw, or of the sums of its slice (parts). */
     LS_DEVICE void run(const ls_cuda_conv_grad &a) {
         const ls_cuda_gemm &g = a.g;
         LS_SHARED(float, shared);
@@ -146,6 +151,7 @@ template <int WIDTH, int STRIDE, int OUT> struct walk {
     }
 };
 
+/* The kernels of 3 × 3 convolutions with rows of WIDTH windows. */
 template <int WIDTH, int STRIDE, int OUT> LS_DEVICE void conv_grad(const ls_cuda_conv_grad &a) {
     walk<WIDTH, STRIDE, OUT> w;
     w.run(a);
@@ -153,9 +159,9 @@ template <int WIDTH, int STRIDE, int OUT> LS_DEVICE void conv_grad(const ls_cuda
 
 /* ---- few channels ------------------------------------------------------------------------------------------------ */
 
-/* Of the first layer, with its few channels, there are so few chains that each scheduler gets one warp: a thread has one
- * channel of dy, which the lanes have side by side, one of the images, which is the block's, and the three taps of a
- * row, which is the warp's. */
+/* The walk for the first layer. With its few channels, there are so few chains that each scheduler gets one warp: a thread has one
+ * channel of dy, which the lanes have side by side, one of the images, which is the block's, and the three taps of a row, which is the
+ * warp's. */
 struct thin_walk {
     enum {
         WIDTH = 32,
@@ -171,6 +177,7 @@ struct thin_walk {
     int slot, dy_slot;
     float sum[3];
 
+    /* Starts to load what the next turn needs, as walk::bring() does. */
     LS_DEVICE void bring(size_t outs) {
         if (turn < turns) {
             const int count = turn == 0 ? ROWS + 2 : turn % turns_each == 0 ? ROWS + 1 : ROWS;
@@ -190,6 +197,7 @@ struct thin_walk {
         }
         copy_async_commit();
     }
+    /* Adds a row of windows to the sums of the three taps of a row. */
     LS_DEVICE void multiply(const float *from, const float *d, uint32_t channels) {
         float pixel[3];
         pixel[0] = 0.0f;
@@ -246,6 +254,7 @@ struct thin_walk {
     }
 };
 
+/* Weight gradient of a 3 × 3 convolution over images of few channels, 32 windows wide. */
 LS_KERNEL_ALONE(conv_grad_thin, ls_cuda_conv_grad, LS_CUDA_CONV_GRAD_THIN_THREADS) {
     thin_walk w;
     w.run(a);
@@ -253,7 +262,8 @@ LS_KERNEL_ALONE(conv_grad_thin, ls_cuda_conv_grad, LS_CUDA_CONV_GRAD_THIN_THREAD
 
 /* ---- windows of one pixel ---------------------------------------------------------------------------------------- */
 
-/* Lanes and warps as above: a thread has a channel of the images and OUT of dy; a turn is some positions. */
+/* The walk for 1 × 1 convolutions. Lanes and warps as above: a thread has a channel of the images and OUT of dy; a turn is some
+ * positions. */
 struct point_walk {
     enum {
         THREADS = LS_CUDA_CONV_GRAD_THREADS,
@@ -269,6 +279,7 @@ struct point_walk {
     int slot;
     float sum[OUT];
 
+    /* Starts to load the positions of the next turn and their dy. */
     LS_DEVICE void bring(const ls_cuda_conv_grad &a) {
         const int count = (int)min(end - next, (size_t)TURN);
         for (int q = threadIdx.x; q < count * 8; q += THREADS) {
@@ -284,6 +295,7 @@ struct point_walk {
         slot = slot == AHEAD ? 0 : slot + 1;
         copy_async_commit();
     }
+    /* Continues the chains with one position. */
     LS_DEVICE void multiply(const float *x, const float *dy) {
         const float4 d = *(const float4 *)dy;
         sum[0] = __fmaf_rn(d.x, *x, sum[0]);
@@ -328,11 +340,13 @@ struct point_walk {
     }
 };
 
+/* Weight gradient of a 1 × 1 convolution. */
 LS_KERNEL_ALONE(conv_grad_point, ls_cuda_conv_grad, LS_CUDA_CONV_GRAD_THREADS) {
     point_walk w;
     w.run(a);
 }
 
+/* Weight gradients of 3 × 3 convolutions: the name has the width of dy and, if it is 2, the stride. */
 LS_KERNEL_ALONE(conv_grad_32, ls_cuda_conv_grad, LS_CUDA_CONV_GRAD_THREADS) { conv_grad<32, 1, LS_CUDA_CONV_GRAD_OUT(32)>(a); }
 LS_KERNEL_ALONE(conv_grad_16, ls_cuda_conv_grad, LS_CUDA_CONV_GRAD_THREADS) { conv_grad<16, 1, LS_CUDA_CONV_GRAD_OUT(16)>(a); }
 LS_KERNEL_ALONE(conv_grad_8, ls_cuda_conv_grad, LS_CUDA_CONV_GRAD_THREADS) { conv_grad<8, 1, LS_CUDA_CONV_GRAD_OUT(8)>(a); }

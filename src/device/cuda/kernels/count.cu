@@ -1,13 +1,15 @@
-/* count.cu: counting and finding numbers of a kind; losses and right answers. Everything that is added is an integer, so it
- * does not matter which block adds first. */
+/* count.cu: counts of numbers of a kind, the first bad number, sums of losses, right answers; launched by ops/count.c. Everything that
+ * is added is an integer, so it does not matter which block adds first. */
 #include "device/cuda/args/count.h"
 #include "device/cuda/common/pack.cuh"
 
 #define INFINITY_BITS 0x7F800000u
 
+/* Returns the bits of |x|, which are in the order of the numbers; NaN is above infinity. */
 LS_DEVICE uint32_t magnitude(float x) { return __float_as_uint(x) & 0x7FFFFFFFu; }
 
-/* Adds the counts of a block's threads to *out by one atomic; `space` has a number for each warp. */
+/* Adds the counts of a block's threads to *out by one atomic; `space`, in shared memory, has a number for each warp. All threads call
+ * it. */
 LS_DEVICE void add_block(unsigned long long *out, uint32_t count, uint32_t *space) {
 #pragma unroll
     for (int mask = 16; mask > 0; mask /= 2) count += __shfl_xor_sync(~0u, count, mask);
@@ -19,7 +21,7 @@ LS_DEVICE void add_block(unsigned long long *out, uint32_t count, uint32_t *spac
     if (sum) atomicAdd(out, sum);
 }
 
-/* Counts in 32 bits per thread, which sees fewer than 2^32 elements. */
+/* Adds the four counts of ls_count. Counts in 32 bits per thread, which sees fewer than 2^32 elements. */
 LS_KERNEL(count, ls_cuda_count, LS_CUDA_PACK_THREADS) {
     __shared__ uint32_t space[LS_CUDA_COUNTS][LS_CUDA_PACK_THREADS / 32];
     uint32_t counts[LS_CUDA_COUNTS] = {0, 0, 0, 0};
@@ -41,6 +43,7 @@ LS_KERNEL(count, ls_cuda_count, LS_CUDA_PACK_THREADS) {
 
 template <int W> struct difference_packs { pack<W> before, after, by; };
 
+/* Computes before = after − before, and adds to *lost the elements that did not change although `by` is not 0. */
 LS_KERNEL(difference, ls_cuda_difference, LS_CUDA_PACK_THREADS) {
     __shared__ uint32_t space[LS_CUDA_PACK_THREADS / 32];
     uint32_t lost = 0;
@@ -60,8 +63,10 @@ LS_KERNEL(difference, ls_cuda_difference, LS_CUDA_PACK_THREADS) {
     add_block(a.lost, lost, space);
 }
 
+/* Returns whether x is infinite or NaN. */
 LS_DEVICE bool is_bad(float x) { return magnitude(x) >= INFINITY_BITS; }
 
+/* Lowers *first to the index of this thread's first element that is not finite. */
 template <class T> LS_DEVICE void find(const ls_cuda_find &a) {
     unsigned long long first = ~0ull;
     each_elem<widest<T>::n, 2>(
@@ -74,6 +79,7 @@ template <class T> LS_DEVICE void find(const ls_cuda_find &a) {
     if (first != ~0ull) atomicMin(a.first, first);
 }
 
+/* Sets *first to the index of the first element that is not finite; leaves it if there is none. */
 LS_KERNEL(find_bad, ls_cuda_find, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.dtype, T, { find<T>(a); });
 }
@@ -100,7 +106,8 @@ LS_KERNEL(add_losses, ls_cuda_losses, LS_CUDA_PACK_THREADS) {
     if (threadIdx.x < 3 && sums[threadIdx.x]) atomicAdd(a.sum + threadIdx.x, sums[threadIdx.x]);
 }
 
-/* Checks a row per warp. Every lane begins with column 0, so that a NaN there stays the largest. */
+/* Counts the rows whose largest logit, the first of equal ones, is that of the target: a row per warp. Every lane begins with column 0,
+ * so that a NaN there stays the largest. */
 LS_KERNEL(count_right, ls_cuda_right, LS_CUDA_PACK_THREADS) {
     __shared__ uint32_t space[LS_CUDA_PACK_THREADS / 32];
     const size_t warps = (size_t)gridDim.x * (blockDim.x / 32);

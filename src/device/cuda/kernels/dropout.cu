@@ -1,12 +1,13 @@
-/* dropout.cu: dropout and the residual behind it (docs/reference/arithmetic.md, "Dropout").
+/* dropout.cu: dropout and the residual behind it (docs/reference/arithmetic.md, "Dropout"); launched by ops/dropout.c.
  *
- * Four numbers come of one run of the generator. Where rows are a multiple of four, they belong to one pack; else a
- * thread takes the four elements whose numbers come together, as far as they are in its row. */
+ * One run of the random generator gives four numbers. Where rows are a multiple of four, they belong to one pack; else a thread takes the
+ * four elements whose numbers come together, as far as they are in its row. */
 #include "device/cuda/args/dropout.h"
 #include "device/cuda/common/drop.cuh"
 
 template <int W> struct dropout_packs { pack<W> x, residual; };
 
+/* Computes y of aligned rows, pack by pack. X, Y: types of x and y. */
 template <class X, class Y> LS_DEVICE void drop_packs(const ls_cuda_dropout &a) {
     walk_rows<4, LS_CUDA_DROPOUT_ROWS>(
         a.rows,
@@ -22,6 +23,7 @@ template <class X, class Y> LS_DEVICE void drop_packs(const ls_cuda_dropout &a) 
         });
 }
 
+/* Computes y of rows of any width and alignment. */
 template <class X, class Y> LS_DEVICE void drop_any(const ls_cuda_dropout &a) {
     const size_t lanes = (size_t)1 << a.rows.lanes_log2, together = blockDim.x >> a.rows.lanes_log2;
     for (size_t row = blockIdx.x * together + (threadIdx.x >> a.rows.lanes_log2); row < a.rows.rows;
@@ -48,6 +50,7 @@ template <class X, class Y> LS_DEVICE void drop_any(const ls_cuda_dropout &a) {
     }
 }
 
+/* Computes y = residual + what dropout leaves of x. */
 LS_KERNEL(dropout_add, ls_cuda_dropout, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.x_dtype, X,
                { LS_BY_TYPE(a.y_dtype, Y, { a.rows.aligned ? drop_packs<X, Y>(a) : drop_any<X, Y>(a); }); });

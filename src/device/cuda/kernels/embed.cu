@@ -1,4 +1,5 @@
-/* embed.cu: embeddings and rotation (docs/reference/arithmetic.md, "Embedding, bias, residual", "Rotary embedding"). */
+/* embed.cu: token and position embeddings, and rotary embeddings (docs/reference/arithmetic.md, "Embedding, bias, residual", "Rotary
+ * embedding"); launched by ops/embed.c. */
 #include "device/cuda/args/embed.h"
 #include "device/cuda/common/pack.cuh"
 
@@ -7,6 +8,7 @@ template <int W> struct embed_packs {
     bool found;
 };
 
+/* Computes y of each row whose token is in this part of the table; other rows are left alone. T: type of the table. */
 template <class T> LS_DEVICE void embed_rows(const ls_cuda_embed &a) {
     each_row<4, LS_CUDA_EMBED_ROWS>(
         a.rows,
@@ -25,11 +27,13 @@ template <class T> LS_DEVICE void embed_rows(const ls_cuda_embed &a) {
         });
 }
 
+/* Computes y of each token: its row of the table plus that of its position. */
 LS_KERNEL(embed_forward, ls_cuda_embed, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.token_dtype, T, { embed_rows<T>(a); });
 }
 
-/* Rotates pairs. Both halves are loaded before either is stored, so y may be x. −(b·sin) is b·(−sin). */
+/* Rotates the pairs (i, i + half) of each head by the angle of the row's position, or back if a.back. Both halves are loaded before
+ * either is stored, so y may be x. −(b·sin) is b·(−sin). */
 template <int W, class T> LS_DEVICE void rotate(const ls_cuda_rope &a) {
     const uint32_t count = (uint32_t)a.rows * a.units.divisor; /* the host sees to it that they are few */
     for (uint32_t n = blockIdx.x * blockDim.x + threadIdx.x; n < count; n += gridDim.x * blockDim.x) {
@@ -58,6 +62,7 @@ template <int W, class T> LS_DEVICE void rotate(const ls_cuda_rope &a) {
     }
 }
 
+/* Rotates heads by the angles of their positions, or back. */
 LS_KERNEL(rope, ls_cuda_rope, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.act, T, { a.aligned ? rotate<widest<T>::n, T>(a) : rotate<1, T>(a); });
 }

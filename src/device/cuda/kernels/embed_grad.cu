@@ -1,20 +1,24 @@
-/* embed_grad.cu: the gradient of the token table (docs/reference/arithmetic.md, "Sums over tokens").
+/* embed_grad.cu: the gradient of the token table (docs/reference/arithmetic.md, "Sums over tokens"); launched by ops/embed_grad.c.
  *
- * Rows of dy are sorted by id with a stable radix sort, from the lowest digit: sort_count counts the digits of each tile of
- * rows, sort_scan computes the prefix sums over digits and tiles, sort_scatter moves every row to its place. Atomics are on
- * integers only, so their order does not matter. Then a warp sums each id, from its first row on; an id with many rows goes
- * to a list, in any order, and the warps of a block sum the groups of such an id. */
+ * Rows of dy are sorted by id with a stable radix sort, from the lowest digit: sort_count counts the digits of each tile of rows, sort_scan
+ * computes the prefix sums over digits and tiles, sort_scatter moves every row to its place. Atomics are on integers only, so their order
+ * does not matter. Then a warp sums each id, from its first row on; an id with many rows goes to a list, in any order, and the warps of a
+ * block sum the groups of such an id. */
 #include "device/cuda/args/embed_grad.h"
 #include "device/cuda/common/list.cuh"
 #include "device/cuda/common/tree.cuh"
 
+/* Returns the number of the row that is at place i of the order so far. */
 LS_DEVICE uint32_t row_at(const ls_cuda_sort &a, uint32_t i) { return a.from ? a.from[i] : i; }
+/* Returns the place of a row's token in the table; a.places, which sorts last, if it is outside. */
 LS_DEVICE uint32_t key_of(const ls_cuda_sort &a, uint32_t row) {
     uint32_t place = (uint32_t)a.ids[row] - (uint32_t)a.id_begin;
     return place < a.places ? place : a.places;
 }
+/* Returns the digit of this pass. */
 LS_DEVICE uint32_t digit_of(const ls_cuda_sort &a, uint32_t key) { return key >> a.shift & (LS_CUDA_SORT_DIGITS - 1); }
 
+/* Counts the digits of each tile of rows. */
 LS_KERNEL(sort_count, ls_cuda_sort, LS_CUDA_SORT_THREADS) {
     __shared__ uint32_t count[LS_CUDA_SORT_DIGITS];
     for (uint32_t d = threadIdx.x; d < LS_CUDA_SORT_DIGITS; d += LS_CUDA_SORT_THREADS) count[d] = 0;
@@ -28,7 +32,7 @@ LS_KERNEL(sort_count, ls_cuda_sort, LS_CUDA_SORT_THREADS) {
         a.counts[d * (uint64_t)a.tiles + blockIdx.x] = count[d];
 }
 
-/* Replaces each count by the sum of those before it. One block; a thread has consecutive counts. */
+/* Replaces each count by the sum of those before it, and empties the list of long ids. One block; a thread has consecutive counts. */
 LS_KERNEL(sort_scan, ls_cuda_sort, LS_CUDA_SCAN_THREADS) {
     __shared__ uint32_t sums[LS_CUDA_SCAN_THREADS];
     const uint64_t n = (uint64_t)LS_CUDA_SORT_DIGITS * a.tiles, each = (n + blockDim.x - 1) / blockDim.x;
@@ -52,7 +56,7 @@ LS_KERNEL(sort_scan, ls_cuda_sort, LS_CUDA_SCAN_THREADS) {
     }
 }
 
-/* Moves the rows of a tile to their places. Warp w has rows w·256 … w·256 + 255, 32 at a time. */
+/* Moves the rows of a tile to their places, equal digits in their order. Warp w has rows w·256 … w·256 + 255, 32 at a time. */
 LS_KERNEL(sort_scatter, ls_cuda_sort, LS_CUDA_SORT_THREADS) {
     enum { WARPS = LS_CUDA_SORT_THREADS / 32 };
     __shared__ uint32_t place[WARPS][LS_CUDA_SORT_DIGITS], lanes[WARPS][LS_CUDA_SORT_DIGITS];
@@ -111,7 +115,7 @@ LS_DEVICE uint32_t least(uint32_t x) {
     return x;
 }
 
-/* Returns the group from `low` on that has the row. */
+/* Returns the gradient group, from `low` on, that has the row. */
 LS_DEVICE int group_of(const ls_cuda_token_grad &a, uint64_t row, int low) {
     int high = a.groups - 1;
     while (low < high) {
@@ -124,17 +128,18 @@ LS_DEVICE int group_of(const ls_cuda_token_grad &a, uint64_t row, int low) {
     return low;
 }
 
-/* The next 32 of the sorted rows, one for each lane. */
+/* The next 32 of the sorted rows, one for each lane: the place of its id in the table, and its number. */
 struct next_rows {
     uint32_t key, row;
 };
 
+/* Loads places i … i + 31 of the sorted order; behind the end the key is a.places. */
 LS_DEVICE next_rows look_ahead(const ls_cuda_token_grad &a, uint32_t i) {
     const uint64_t at = (uint64_t)i + threadIdx.x % 32;
     return at < a.n ? next_rows{a.keys[at], a.order[at]} : next_rows{a.places, 0};
 }
 
-/* Continues the sum with the first n of the 32 rows ahead. */
+/* Continues the sum with the first n of the 32 rows ahead, in order. c: this lane's first column. */
 template <int W, int AT_ONCE>
 LS_DEVICE void add_rows(const ls_cuda_token_grad &a, const next_rows &ahead, uint32_t n, size_t c, pack<W> &sum) {
     for (uint32_t first = 0; first < n; first += AT_ONCE) {
@@ -179,7 +184,8 @@ LS_DEVICE void add_id(const ls_cuda_token_grad &a, uint32_t i, next_rows ahead, 
     if (c < a.C) store_pack<W>(to, a.accumulate ? t.sum : add(t.sum, old));
 }
 
-/* Runs a warp for each place of the sorted order; warps where no id begins return. */
+/* Sums the rows of each id into its row of the table: a warp for each place of the sorted order, which returns where no id begins, and
+ * adds an id with many rows to the list instead. */
 template <int LEVELS> LS_DEVICE void sum_ids(const ls_cuda_token_grad &a) {
     const uint64_t i = (uint64_t)blockIdx.x * (LS_CUDA_TOKEN_GRAD_THREADS / 32) + threadIdx.x / 32;
     if (i >= a.n) return;
@@ -199,6 +205,7 @@ template <int LEVELS> LS_DEVICE void sum_ids(const ls_cuda_token_grad &a) {
 
 /* Sums ids with up to 2^LS_CUDA_FEW_LEVELS groups, for which registers remain for more warps; token_grad_many any number. */
 LS_KERNEL_MANY(token_grad, ls_cuda_token_grad, LS_CUDA_TOKEN_GRAD_THREADS, 4) { sum_ids<LS_CUDA_FEW_LEVELS>(a); }
+/* Sums ids with any number of groups; token_grad is faster for up to 2^LS_CUDA_FEW_LEVELS. */
 LS_KERNEL(token_grad_many, ls_cuda_token_grad, LS_CUDA_TOKEN_GRAD_THREADS) { sum_ids<12>(a); }
 
 /* ---- ids with many rows ------------------------------------------------------------------------------------------ */
@@ -215,7 +222,7 @@ LS_DEVICE uint32_t place_of(const uint32_t *numbers, uint32_t low, uint32_t high
     return low;
 }
 
-/* Continues the sum over places i … end − 1 of the sorted order; the next row numbers are loaded while these are added. */
+/* Returns the sum continued over places i … end − 1 of the sorted order; the next row numbers are loaded while these are added. */
 template <int W>
 LS_DEVICE pack<W> add_places(const ls_cuda_token_grad &a, uint32_t i, uint32_t end, size_t c, pack<W> sum) {
     next_rows ahead = look_ahead(a, i);
@@ -228,6 +235,7 @@ LS_DEVICE pack<W> add_places(const ls_cuda_token_grad &a, uint32_t i, uint32_t e
     return sum;
 }
 
+/* Sums the ids of the list, one per block after another; a warp adds the rows of a group, and the first warp joins the groups. */
 template <int W> LS_DEVICE void sum_long(const ls_cuda_token_grad &a, void *space) {
     enum { WARPS = LS_CUDA_TOKEN_LONG_WARPS };
     const pack<W> nothing = map(pack<W>(), [](float) { return -0.0f; });

@@ -1,13 +1,20 @@
-/* gemm.cu: matrix products of aligned fp32 in three forms, in tiles of several sizes; products of few rows; the tree over slices
- * that were made apart. */
+/* gemm.cu: GEMMs of aligned fp32 in three forms, in tiles of several sizes; GEMMs of few rows (generation); the tree over the sums of
+ * slices that blocks computed separately. Launched by
+ * ops/gemm.c.
+ *
+ * Names: the form of the GEMM (nn, nt, tn) and the tile (large … tiny, args/gemm.h); odd: rows of A are not aligned; row, rows: C has one row,
+ * or up to 8. */
 #include "device/cuda/kernels/gemm.cuh"
 
+/* Computes this block's tile, of shape S, of C = A·B. A_VECTOR false: rows of A are not aligned. */
 template <class S, bool A_VECTOR = true> LS_DEVICE void gemm_nn(const ls_cuda_gemm &g) {
     gemm<S, rows_along_k<S::BM, S::THREADS, A_VECTOR>, columns_across_k<S::BN, S::THREADS, true>>(g);
 }
+/* Computes this block's tile, of shape S, of C = A·Bᵀ. */
 template <class S> LS_DEVICE void gemm_nt(const ls_cuda_gemm &g) {
     gemm<S, rows_along_k<S::BM, S::THREADS, true>, rows_along_k<S::BN, S::THREADS, true>>(g);
 }
+/* Computes this block's tile, of shape S, of C = Aᵀ·B. A_VECTOR false: rows of A are not aligned. */
 template <class S, bool A_VECTOR = true> LS_DEVICE void gemm_tn(const ls_cuda_gemm &g) {
     gemm<S, columns_across_k<S::BM, S::THREADS, A_VECTOR>, columns_across_k<S::BN, S::THREADS, true>>(g);
 }
@@ -29,9 +36,8 @@ LS_KERNEL(gemm_tn_tiny, ls_cuda_gemm, tiny::THREADS) { gemm_tn<tiny>(a); }
 LS_KERNEL_MANY(gemm_nn_odd, ls_cuda_gemm, flat::THREADS, LS_CUDA_GEMM_FLAT_TOGETHER) { gemm_nn<flat, false>(a); }
 LS_KERNEL_MANY(gemm_tn_odd, ls_cuda_gemm, flat::THREADS, LS_CUDA_GEMM_FLAT_TOGETHER) { gemm_tn<flat, false>(a); }
 
-/* For generation: B goes by once and is what takes the time. A thread has a column of C and all M rows; many steps of B
- * are under way. Of form NT a step is [column][k], else [k][column]. A block makes one slice; slices of several are
- * apart. */
+/* A step of a GEMM of few rows, for generation, where reading B once takes the time. A thread has a column of C and all M rows; many
+ * steps of B are being loaded. Of form NT (ALONG) a step is [column][k], else [k][column]. */
 template <bool ALONG, int M> struct thin_step {
     enum {
         K = LS_CUDA_GEMM_THIN_K,
@@ -40,6 +46,7 @@ template <bool ALONG, int M> struct thin_step {
         A_ELEMS = M * K,
         ELEMS = A_ELEMS + (ALONG ? N * B_STRIDE : K * B_STRIDE),
     };
+    /* Starts to load k … k + K − 1, as far as they are below `end`, of A and of the columns from n0 on. */
     LS_DEVICE static void fetch(const ls_cuda_gemm &g, float *to, size_t n0, size_t k, size_t end) {
         const float *a = (const float *)g.a, *b = (const float *)g.b;
         for (int i = threadIdx.x; i < M * K / 4; i += N) {
@@ -61,6 +68,7 @@ template <bool ALONG, int M> struct thin_step {
             }
         }
     }
+    /* Continues the chains of this thread's column with the first `count` k of a step. */
     LS_DEVICE static void add(float (&sum)[M], const float *from, int count) {
         const float *b = from + A_ELEMS + (ALONG ? threadIdx.x * B_STRIDE : threadIdx.x);
         LS_UNROLL_8 for (int k = 0; k < count; k += 4) {
@@ -78,6 +86,7 @@ template <bool ALONG, int M> struct thin_step {
     }
 };
 
+/* Computes M rows of 64 columns of C, or the sums of one slice of them into parts. */
 template <bool ALONG, int M> LS_DEVICE void gemm_thin(const ls_cuda_gemm &g) {
     typedef thin_step<ALONG, M> step;
     enum { STEPS = LS_CUDA_GEMM_THIN_STEPS };
@@ -111,6 +120,7 @@ template <bool ALONG, int M> LS_DEVICE void gemm_thin(const ls_cuda_gemm &g) {
     }
 }
 
+/* GEMMs of few rows: a thread has a column of C. */
 LS_KERNEL(gemm_nn_row, ls_cuda_gemm, LS_CUDA_GEMM_THIN_N) { gemm_thin<false, 1>(a); }
 LS_KERNEL(gemm_nn_rows, ls_cuda_gemm, LS_CUDA_GEMM_THIN_N) { gemm_thin<false, LS_CUDA_GEMM_THIN_M>(a); }
 LS_KERNEL(gemm_nt_row, ls_cuda_gemm, LS_CUDA_GEMM_THIN_N) { gemm_thin<true, 1>(a); }
@@ -120,9 +130,10 @@ enum { LEVELS = 7 }; /* of the tree over up to 64 slices */
 
 LS_DEVICE float4 plus(float4 a, float4 b) { return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w); }
 
+/* Loads four neighbours of a slice's sums, or one. */
 template <bool VECTOR> LS_DEVICE float4 part_at(const float *p) { return VECTOR ? load4(p) : make_float4(*p, 0, 0, 0); }
 
-/* Returns the sum of 2^LEVEL slices, `part` numbers apart. Loads all before it adds, to use the memory bandwidth. */
+/* Returns the sum of 2^LEVEL slices, `part` elements apart, by the tree. Loads all before it adds, to use the memory bandwidth. */
 template <bool VECTOR, int LEVEL> LS_DEVICE float4 node_of(const float *at, size_t part) {
     float4 x[1 << LEVEL];
     LS_UNROLL for (int i = 0; i < 1 << LEVEL; i++) x[i] = part_at<VECTOR>(at + i * part);
@@ -131,7 +142,8 @@ template <bool VECTOR, int LEVEL> LS_DEVICE float4 node_of(const float *at, size
     return x[0];
 }
 
-/* Returns the tree over all slices. A sum of 2^l slices waits in wait[l]; indices are constants, so these are registers. */
+/* Returns the tree over all slices of element `at` of C. A sum of 2^l slices waits in wait[l]; indices are constants, so these are
+ * registers. */
 template <bool VECTOR> LS_DEVICE float4 tree_of(const ls_cuda_gemm &g, size_t at) {
     enum { TOGETHER = 3 }; /* the level of nodes that are read at once */
     float4 wait[LEVELS];
@@ -165,6 +177,7 @@ template <bool VECTOR> LS_DEVICE float4 tree_of(const ls_cuda_gemm &g, size_t at
     return sum;
 }
 
+/* Joins the slices of this block's elements of C and runs the epilogue. */
 template <bool VECTOR> LS_DEVICE void join_slices(const ls_cuda_gemm &g) {
     size_t column = ((size_t)blockIdx.x * LS_CUDA_GEMM_JOIN_THREADS + threadIdx.x) * (VECTOR ? 4 : 1);
     if (column >= g.n) return;
@@ -172,6 +185,7 @@ template <bool VECTOR> LS_DEVICE void join_slices(const ls_cuda_gemm &g) {
         finish_quad(g, row, column, tree_of<VECTOR>(g, row * g.n + column), VECTOR ? 4 : 1);
 }
 
+/* Adds the sums of slices in a.parts by the tree, and runs the epilogue: the second kernel of split-K. */
 LS_KERNEL(gemm_join, ls_cuda_gemm, LS_CUDA_GEMM_JOIN_THREADS) {
     a.n % 4 == 0 ? join_slices<true>(a) : join_slices<false>(a);
 }

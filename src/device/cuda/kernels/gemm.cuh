@@ -1,36 +1,38 @@
-/* gemm.cuh: products by chains (docs/reference/arithmetic.md, "Matrix products"), for gemm.cu, gemm_any.cu and conv.cu.
+/* gemm.cuh: GEMMs by chains: each element is summed in ascending k, one fused multiply-add after another (docs/reference/arithmetic.md,
+ * "Matrix products"), for gemm.cu, gemm_any.cu and conv.cu.
  *
- * A block makes a tile of C, a thread some rows and columns of it, each number one chain of __fmaf_rn in a register.
- * Steps of LS_CUDA_GEMM_K lie in shared memory twice, as [k][line], so that the next step is on its way while one is
- * multiplied; a line is a row of A or a column of B:
+ * A block computes a tile of C, a thread some rows and columns of it, each element one chain of __fmaf_rn in a register. Shared memory is
+ * double-buffered: it has two steps of LS_CUDA_GEMM_K, as [k][line], so that the next step is loaded while one is multiplied; a line is a
+ * row of A or a column of B:
  *
  *     shared memory | A, two steps | B, two steps | sums that wait for their neighbour in the tree over slices |
  *
  * A sum that waits is written and read by its own thread alone. Steps follow each other across the ends of slices, so
  * that no slice begins with a wait. A step has exactly its k: one more product +0 · +0 would make +0 of −0.
  *
- * Readers bring a step into shared memory, one after another: `fetch` starts its loads, of all its k (ALL) or of fewer
- * at the end of a slice, and `keep` writes what they have left in registers, part by part, so that reading a fragment
- * has never to wait behind many writes. An operand whose k are neighbours in memory
- * (along_k) is turned on the way, its lines exchanged so that neither writing nor reading has bank conflicts. Lines past
- * the end are those of others or what was there before: their sums are not written. Whether an operand comes by vectors
- * is known to the compiler where speed matters: whatever a step asks takes the place of a multiply-add. */
+ * Readers, one per operand, load a step into shared memory: open() finds the thread's part, fetch() starts the loads of a step, of all its
+ * k (ALL) or of `count` at the end of a slice, and keep() writes what they have left in registers, part by part, so that reading a
+ * fragment never waits behind many writes. An operand whose k are neighbours in memory (along_k) is transposed on the way, its lines
+ * placed so that neither writing nor reading has bank conflicts. Lines past the end are other lines or stale: their sums are not written.
+ * Whether an operand is loaded by vectors is known to the compiler where speed matters: each test in a step costs a multiply-add. */
 #pragma once
 #include "device/cuda/common/base.cuh"
 #include "device/cuda/args/gemm.h"
 
 enum { GEMM_K = LS_CUDA_GEMM_K, KEEP_PARTS = 4 };
 
+/* The shape of a tile: BM × BN, of which a thread computes TM × TN. */
 template <int M, int N, int ROWS, int COLUMNS> struct tile_shape {
     enum { BM = M, BN = N, TM = ROWS, TN = COLUMNS, THREADS = M / ROWS * (N / COLUMNS) };
 };
 
+/* Returns the element, from the first row, with which a row on a grid (ls_gemm_grid) begins. */
 LS_DEVICE size_t grid_row_at(const ls_cuda_grid_rows &g, uint32_t row) {
     uint32_t q = divide(row, g.n2), i = divide(q, g.n1);
     return i * g.step0 + (q - i * g.n1.divisor) * g.step1 + (row - q * g.n2.divisor) * g.step2;
 }
 
-/* Returns the first k of this block. */
+/* Returns the first k of this block: of its slice if slices are computed separately (parts). */
 LS_DEVICE size_t first_k(const ls_cuda_gemm &g) { return g.bounds[g.parts ? blockIdx.z : 0]; }
 
 /* ---- readers ----------------------------------------------------------------------------------------------------- */
@@ -38,24 +40,28 @@ LS_DEVICE size_t first_k(const ls_cuda_gemm &g) { return g.bounds[g.parts ? bloc
 /* Returns the offset of k in the shared memory of a step of LINES lines. */
 template <int LINES> LS_DEVICE constexpr int k_at(int k) { return k * LINES + k / 4 * LS_CUDA_GEMM_GAP; }
 
+/* Where a thread's numbers of a step lie when k are neighbours in memory. */
 template <int LINES, int THREADS> struct lines_along_k {
     enum { COUNT = LINES * GEMM_K / 4 / THREADS };
     /* A thread has numbers 4·k4() … of line(i). */
     LS_DEVICE static int k4() { return threadIdx.x % 4; }
     LS_DEVICE static int line(int i) { return threadIdx.x / 4 + i * (THREADS / 4); }
+    /* Returns where the first of the thread's four numbers of line(i) lies in the step at `to`. */
     LS_DEVICE static float *place(float *to, int i) {
         return to + k_at<LINES>(4 * k4()) + line(i);
     }
 };
 
+/* The same, with the numbers in registers between fetch() and keep(). */
 template <int LINES, int THREADS> struct held_along_k : lines_along_k<LINES, THREADS> {
     using base = lines_along_k<LINES, THREADS>;
     float4 held[base::COUNT];
 
+    /* Sets all numbers to +0. */
     LS_DEVICE void clear() {
         LS_UNROLL for (int i = 0; i < base::COUNT; i++) held[i] = make_float4(0, 0, 0, 0);
     }
-    /* A part of KEEP_PARTS. */
+    /* Writes part `part` of KEEP_PARTS to shared memory, transposed. */
     LS_DEVICE void keep(float *to, int part) {
         enum { COUNT = base::COUNT * 4 / KEEP_PARTS };
         static_assert(base::COUNT * 4 % KEEP_PARTS == 0, "parts are alike");
@@ -66,16 +72,18 @@ template <int LINES, int THREADS> struct held_along_k : lines_along_k<LINES, THR
     }
 };
 
-/* Rows of a matrix of fp32, each a line. */
+/* The reader of an fp32 operand whose lines are its rows, aligned. */
 template <int LINES, int THREADS, bool VECTOR> struct rows_along_k : held_along_k<LINES, THREADS> {
     using base = held_along_k<LINES, THREADS>;
     const float *at[base::COUNT];
 
+    /* Finds the addresses of this thread's numbers in the first step, of lines from line0 on of `lines` in all. */
     LS_DEVICE void open(const ls_cuda_gemm &g, const void *matrix, size_t ld, size_t line0, size_t lines) {
         base::clear();
         LS_UNROLL for (int i = 0; i < base::COUNT; i++)
             at[i] = (const float *)matrix + min(line0 + base::line(i), lines - 1) * ld + first_k(g) + base::k4() * 4;
     }
+    /* Starts to load this thread's numbers of the next step: of all its k (ALL), or of the first few. */
     template <bool ALL> LS_DEVICE void fetch(size_t, int count, float *) {
         if (ALL || base::k4() * 4 < count)
             LS_UNROLL for (int i = 0; i < base::COUNT; i++) base::held[i] = load4(at[i]);
@@ -83,15 +91,17 @@ template <int LINES, int THREADS, bool VECTOR> struct rows_along_k : held_along_
     }
 };
 
-/* Those that are not aligned go straight to shared memory, number by number. */
+/* The same for rows that are not aligned: straight to shared memory, number by number. */
 template <int LINES, int THREADS> struct rows_along_k<LINES, THREADS, false> : lines_along_k<LINES, THREADS> {
     using base = lines_along_k<LINES, THREADS>;
     const float *at[base::COUNT];
 
+    /* Finds the addresses of this thread's numbers in the first step, of lines from line0 on of `lines` in all. */
     LS_DEVICE void open(const ls_cuda_gemm &g, const void *matrix, size_t ld, size_t line0, size_t lines) {
         LS_UNROLL for (int i = 0; i < base::COUNT; i++)
             at[i] = (const float *)matrix + min(line0 + base::line(i), lines - 1) * ld + first_k(g) + base::k4() * 4;
     }
+    /* Starts to load this thread's numbers of the next step: of all its k (ALL), or of the first few. */
     template <bool ALL> LS_DEVICE void fetch(size_t, int count, float *to) {
         LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
             LS_UNROLL for (int e = 0; e < 4; e++)
@@ -99,6 +109,7 @@ template <int LINES, int THREADS> struct rows_along_k<LINES, THREADS, false> : l
             at[i] += ALL ? (int)GEMM_K : count;
         }
     }
+    /* Does nothing: fetch() copies straight to shared memory. */
     LS_DEVICE void keep(float *, int) {}
 };
 
@@ -109,18 +120,20 @@ template <int LINES, int THREADS> struct quads_across_k {
     LS_DEVICE static int row(int i) { return threadIdx.x / (LINES / 4) + i * ROWS; }
     static_assert(ROWS % 4 == 0, "rows of a thread have gaps alike");
     LS_DEVICE static float *place(float *to, int i) { return to + k_at<LINES>(row(0)) + k_at<LINES>(i * ROWS) + line(); }
-    /* How many of the four lines are there. */
+    /* Returns how many of the four lines exist, of `lines` in all. */
     LS_DEVICE static int lines_there(size_t line0, size_t lines) {
         size_t first = line0 + line();
         return first >= lines ? 0 : lines - first < 4 ? (int)(lines - first) : 4;
     }
 };
 
+/* Starts to copy `count` of four neighbours, number by number. */
 LS_DEVICE void copy_some(float *to, const float *from, int count) {
     LS_UNROLL for (int e = 0; e < 4; e++)
         if (e < count) copy4_async(to + e, from + e);
 }
 
+/* Starts to copy `count` of four neighbours, in one access if all four are there and aligned. */
 LS_DEVICE void copy_quad(float *to, const float *from, int count, int is_vector) {
     if (is_vector && count == 4)
         copy16_async(to, from);
@@ -128,18 +141,20 @@ LS_DEVICE void copy_quad(float *to, const float *from, int count, int is_vector)
         copy_some(to, from, count);
 }
 
-/* Columns of a matrix of fp32, each a line. Vectors are whole, and so are those past the end. */
+/* The reader of an fp32 operand whose lines are its columns. Vectors are whole, and so are those past the end. */
 template <int LINES, int THREADS, bool VECTOR> struct columns_across_k : quads_across_k<LINES, THREADS> {
     using base = quads_across_k<LINES, THREADS>;
     const float *at;
     size_t ld;
     int count; /* of lines */
 
+    /* Finds the addresses of this thread's numbers in the first step, of lines from line0 on of `lines` in all. */
     LS_DEVICE void open(const ls_cuda_gemm &g, const void *matrix, size_t stride, size_t line0, size_t lines) {
         ld = stride;
         count = base::lines_there(line0, lines);
         at = (const float *)matrix + (first_k(g) + base::row(0)) * ld + (count ? line0 + base::line() : 0);
     }
+    /* Starts to load this thread's numbers of the next step: of all its k (ALL), or of the first few. */
     template <bool ALL> LS_DEVICE void fetch(size_t, int k_count, float *to) {
         LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
             if (!ALL && base::row(i) >= k_count) continue;
@@ -151,12 +166,13 @@ template <int LINES, int THREADS, bool VECTOR> struct columns_across_k : quads_a
         }
         at += (size_t)(ALL ? (int)GEMM_K : k_count) * ld;
     }
+    /* Does nothing: fetch() copies straight to shared memory. */
     LS_DEVICE void keep(float *, int) {}
 };
 
 /* ---- a thread's part of the tile --------------------------------------------------------------------------------- */
 
-/* A thread's quads of rows and of columns lie far apart, so that a warp reads neighbours. */
+/* A thread's part of the tile: TM × TN sums. Its quads of rows and of columns lie far apart, so that a warp reads neighbours. */
 template <class S> struct chains {
     enum { ROWS_APART = S::BM / (S::TM / 4), COLUMNS_APART = S::BN / (S::TN / 4) };
     float sum[S::TM][S::TN];
@@ -170,19 +186,23 @@ template <class S> struct chains {
         column = (warp % WARPS * 4 + lane % 2 + lane / 16 * 2) * 4;
         row = (warp / WARPS * 8 + lane / 2 % 8) * 4;
     }
+    /* Returns the row of the tile of sum[i][…]. */
     LS_DEVICE int row_of(int i) const { return i / 4 * ROWS_APART + row + i % 4; }
+    /* Returns the column of the tile of sum[…][j]. */
     LS_DEVICE int column_of(int j) const { return j / 4 * COLUMNS_APART + column + j % 4; }
+    /* Sets all numbers to +0. */
     LS_DEVICE void clear() {
         LS_UNROLL for (int i = 0; i < S::TM; i++)
             LS_UNROLL for (int j = 0; j < S::TN; j++) sum[i][j] = 0.0f;
     }
+    /* Reads the fragments of A and B of one k from shared memory. */
     LS_DEVICE void read(float4 (&x)[S::TM / 4], float4 (&y)[S::TN / 4], const float *a, const float *b, int k) const {
         const float *from = a + row + k_at<S::BM>(k);
         LS_UNROLL for (int i = 0; i < S::TM / 4; i++) x[i] = *(const float4 *)(from + i * ROWS_APART);
         from = b + column + k_at<S::BN>(k);
         LS_UNROLL for (int j = 0; j < S::TN / 4; j++) y[j] = *(const float4 *)(from + j * COLUMNS_APART);
     }
-    /* Every second row from right to left: a register is read again while it is still near. */
+    /* Continues the chains with one k. Every second row goes from right to left: a register is read again while it is still near. */
     LS_DEVICE void add(const float4 (&x)[S::TM / 4], const float4 (&y)[S::TN / 4]) {
         const float *a = (const float *)x, *b = (const float *)y;
         LS_UNROLL for (int i = 0; i < S::TM; i++)
@@ -191,7 +211,7 @@ template <class S> struct chains {
                 sum[i][c] = __fmaf_rn(a[i], b[c], sum[i][c]);
             }
     }
-    /* A sum that waits, of all threads: quad q at [q][thread]. */
+    /* Adds the sums that wait at `waiting`, those of all threads, from the left: quad q is at [q][thread]. */
     LS_DEVICE void join(const float *waiting) {
         const float4 *left = (const float4 *)waiting + threadIdx.x;
         LS_UNROLL for (int i = 0; i < S::TM; i++)
@@ -203,6 +223,7 @@ template <class S> struct chains {
                 sum[i][j + 3] = v.w + sum[i][j + 3];
             }
     }
+    /* Writes the sums there to wait for their right neighbour in the tree. */
     LS_DEVICE void wait(float *waiting) const {
         float4 *to = (float4 *)waiting + threadIdx.x;
         LS_UNROLL for (int i = 0; i < S::TM; i++)
@@ -217,13 +238,14 @@ template <class S> struct waiting_sums {
     enum { ELEMS = S::BM * S::BN };
     float *near, *far;
     int near_levels;
+    /* `shared`: memory of the block for the near levels. */
     LS_DEVICE waiting_sums(const ls_cuda_gemm &g, float *shared) {
         near = shared;
         near_levels = g.near_levels;
         far = g.far + (size_t)blockIdx.x * (g.far_levels * ELEMS);
     }
-    /* Slice s has ended: the sums in front of it in the tree that are complete now are added from the left; the rest
-     * waits. */
+    /* Ends slice s: the sums in front of it in the tree that are complete now are added from the left; the result waits, and the chains
+     * begin again from +0. After the last slice c has the result. */
     template <class C> LS_DEVICE void end_slice(C &c, int s, int slices) {
         unsigned complete = s + 1 == slices ? (unsigned)s : (unsigned)s & ~((unsigned)s + 1);
         for (; complete; complete &= complete - 1) {
@@ -245,16 +267,18 @@ template <class S> struct waiting_sums {
 
 /* ---- C ----------------------------------------------------------------------------------------------------------- */
 
-/* Applies the epilogue to a sum: siblings, then the bias. */
+/* Returns an element of C from its sum: siblings are added from the left, then the bias. */
 LS_DEVICE float finished(const ls_cuda_gemm &g, size_t row, size_t column, float x) {
     for (int s = 0; s < g.siblings; s++) x = g.sibling[s][row * g.ldsibling + column] + x;
     return g.bias ? x + g.bias[column] : x;
 }
 
+/* Returns where an element of C lies, from the first. */
 LS_DEVICE size_t c_at(const ls_cuda_gemm &g, size_t row, size_t column) {
     return (g.has_c_rows ? grid_row_at(g.c_rows, (uint32_t)row) : row * g.ldc) + column;
 }
 
+/* Stores the first `count` of four neighbours, rounded. */
 template <class T> LS_DEVICE void store_some(T *to, float4 x, int count, bool is_vector) {
     if (is_vector && count >= 4) return store4(to, x);
     if (count > 0) store(to, x.x);
@@ -263,7 +287,7 @@ template <class T> LS_DEVICE void store_some(T *to, float4 x, int count, bool is
     if (count > 3) store(to + 3, x.w);
 }
 
-/* Applies the epilogue to `count` of four neighbours of a row, and stores them. */
+/* Applies the epilogue to `count` of four neighbours of a row of C, and stores them. */
 LS_DEVICE void finish_quad(const ls_cuda_gemm &g, size_t row, size_t column, float4 x, int count) {
     if (g.siblings || g.bias) {
         if (count > 0) x.x = finished(g, row, column, x.x);
@@ -313,6 +337,7 @@ LS_DEVICE void write_plain(const ls_cuda_gemm &g, const chains<S> &c, float *to,
     }
 }
 
+/* Runs the epilogue of a tile and stores it to C, or stores the sums of a slice to parts. Overwrites the operands in shared memory. */
 template <class S>
 LS_DEVICE void write_tile(const ls_cuda_gemm &g, const chains<S> &c, float4 *shared, size_t m0, size_t n0) {
     typedef tile_half<S> part;
@@ -340,6 +365,7 @@ LS_DEVICE void write_tile(const ls_cuda_gemm &g, const chains<S> &c, float4 *sha
     }
 }
 
+/* Begins the chains with the numbers in C (accumulate). */
 template <class S>
 LS_DEVICE void continue_from_c(const ls_cuda_gemm &g, chains<S> &c, float4 *shared, size_t m0, size_t n0) {
     typedef tile_half<S> part;
@@ -381,13 +407,15 @@ template <class S> LS_DEVICE void find_tile(const ls_cuda_gemm &g, size_t &m0, s
     n0 = (size_t)(at / rows) * S::BN;
 }
 
-/* A step of the walk over the slices: the first of `full` steps of its slice, behind which `rest` k come, or these.
- * Slices without k are passed over; behind the last there is nothing. */
+/* A step of the walk over the slices: the first of `full` steps of GEMM_K of its slice, after which `rest` more k follow, or these.
+ * Slices without k are skipped; after the last there is no step. */
 struct gemm_step {
     size_t k;
     uint32_t full;
     int rest, slice;
+    /* Returns whether there is a step: false behind the last. */
     LS_DEVICE bool is_there() const { return full || rest; }
+    /* Advances to the next slice with k if this one has none left. */
     LS_DEVICE void settle(const ls_cuda_gemm &g, int last) {
         while (!is_there() && ++slice < last) {
             size_t count = g.bounds[slice + 1] - g.bounds[slice];
@@ -395,13 +423,14 @@ struct gemm_step {
             rest = (int)(count % GEMM_K);
         }
     }
+    /* Returns the step after this one. */
     LS_DEVICE gemm_step next(const ls_cuda_gemm &g, int last) const {
         if (full > 1) return {k + GEMM_K, full - 1, rest, slice};
         gemm_step step = full ? gemm_step{k + GEMM_K, 0, rest, slice} : gemm_step{k + rest, 0, 0, slice};
         step.settle(g, last);
         return step;
     }
-    /* Starts the loads. */
+    /* Starts the loads of this step by both readers. */
     template <class A, class B> LS_DEVICE void fetch(A &a, B &b, float *as, float *bs) const {
         if (full) {
             a.template fetch<true>(k, GEMM_K, as);
@@ -414,6 +443,7 @@ struct gemm_step {
     }
 };
 
+/* Writes all that the readers hold in registers to shared memory. */
 template <class A, class B> LS_DEVICE void keep_all(A &a, B &b, float *as, float *bs) {
     LS_UNROLL for (int part = 0; part < KEEP_PARTS; part++) {
         a.keep(as, part);
@@ -421,9 +451,10 @@ template <class A, class B> LS_DEVICE void keep_all(A &a, B &b, float *as, float
     }
 }
 
-/* Fragments of a k are read while those of the k before are multiplied, across the end of a step too: the barrier is in
- * front of its last k, whose fragments have been read by then. Behind the last step what is kept and read is old: it is
- * not multiplied. A step that has another full one of its slice behind it asks nothing else. */
+/* Computes a tile of C with its upper left element at (m0, n0), all slices of it or, with parts, one; `a` and `b` are opened readers.
+ * Fragments of a k are read while those of the k before are multiplied, across the end of a step too: the barrier is in front of its
+ * last k, whose fragments have been read by then. Behind the last step what is kept and read is stale: it is not multiplied. A step
+ * followed by another full one of its slice tests nothing else. */
 template <class S, class A, class B> LS_DEVICE void multiply(const ls_cuda_gemm &g, A &a, B &b, size_t m0, size_t n0) {
     enum { A_STEP = LS_CUDA_GEMM_STEP(S::BM), STEP = A_STEP + LS_CUDA_GEMM_STEP(S::BN), KEEP_AT = GEMM_K - 1 - KEEP_PARTS };
     LS_SHARED(float, shared);

@@ -1,17 +1,18 @@
-/* gemm_any.cu: matrix products by chains of numbers of any type and alignment: what gemm.cu does not take. They go
- * through registers, where they are widened. */
+/* gemm_any.cu: GEMMs by chains for operands of any type and alignment, which gemm.cu does not take; launched by ops/gemm.c. Numbers go
+ * through registers, where they are widened to fp32. */
 #include "device/cuda/kernels/gemm.cuh"
 
-/* An operand without its type. */
+/* An operand of any element type. */
 struct any_matrix {
     const uint8_t *begin;
     int dtype, is_vector;
+    /* `vector`: rows allow loads of four elements. */
     LS_DEVICE void open(const ls_cuda_gemm &g, const void *matrix, int vector) {
         begin = (const uint8_t *)matrix;
         dtype = g.dtype;
         is_vector = vector;
     }
-    /* Up to four neighbours, of which `count` are there; the rest is old. */
+    /* Loads up to four neighbours, of which `count` exist; the rest of `held` is stale. */
     template <class T> LS_DEVICE void hold(float4 &held, size_t at, int count) const {
         const T *p = (const T *)begin + at;
         if (is_vector) {
@@ -25,18 +26,20 @@ struct any_matrix {
     }
 };
 
-/* Rows of a matrix, each a line. */
+/* The reader (gemm.cuh) of an operand whose lines are its rows. */
 template <int LINES, int THREADS> struct any_rows_along_k : held_along_k<LINES, THREADS> {
     using base = held_along_k<LINES, THREADS>;
     any_matrix from;
     size_t at[base::COUNT];
 
+    /* Finds the addresses of this thread's numbers in the first step, of lines from line0 on of `lines` in all. */
     LS_DEVICE void open(const ls_cuda_gemm &g, const void *matrix, size_t ld, size_t line0, size_t lines) {
         from.open(g, matrix, g.a_is_vector && g.b_is_vector);
         base::clear();
         LS_UNROLL for (int i = 0; i < base::COUNT; i++)
             at[i] = min(line0 + base::line(i), lines - 1) * ld + first_k(g) + base::k4() * 4;
     }
+    /* Starts to load this thread's numbers of the next step: of all its k (ALL), or of the first few. */
     template <bool ALL> LS_DEVICE void fetch(size_t, int count, float *) {
         LS_BY_TYPE(from.dtype, T, {
             LS_UNROLL for (int i = 0; i < base::COUNT; i++)
@@ -46,7 +49,7 @@ template <int LINES, int THREADS> struct any_rows_along_k : held_along_k<LINES, 
     }
 };
 
-/* Columns of a matrix, each a line. */
+/* The reader of an operand whose lines are its columns. */
 template <int LINES, int THREADS> struct any_columns_across_k : quads_across_k<LINES, THREADS> {
     using base = quads_across_k<LINES, THREADS>;
     any_matrix from;
@@ -54,6 +57,7 @@ template <int LINES, int THREADS> struct any_columns_across_k : quads_across_k<L
     int count;
     float4 held[base::COUNT];
 
+    /* Finds the addresses of this thread's numbers in the first step, of lines from line0 on of `lines` in all. */
     LS_DEVICE void open(const ls_cuda_gemm &g, const void *matrix, size_t stride, size_t line0, size_t lines) {
         from.open(g, matrix, g.a_is_vector && g.b_is_vector);
         ld = stride;
@@ -61,6 +65,7 @@ template <int LINES, int THREADS> struct any_columns_across_k : quads_across_k<L
         at = (first_k(g) + base::row(0)) * ld + line0 + base::line();
         LS_UNROLL for (int i = 0; i < base::COUNT; i++) held[i] = make_float4(0, 0, 0, 0);
     }
+    /* Starts to load this thread's numbers of the next step: of all its k (ALL), or of the first few. */
     template <bool ALL> LS_DEVICE void fetch(size_t, int k_count, float *) {
         LS_BY_TYPE(from.dtype, T, {
             LS_UNROLL for (int i = 0; i < base::COUNT; i++)
@@ -68,17 +73,21 @@ template <int LINES, int THREADS> struct any_columns_across_k : quads_across_k<L
         });
         at += k_count * ld;
     }
+    /* Writes part `part` of KEEP_PARTS from registers to shared memory. */
     LS_DEVICE void keep(float *to, int part) {
         LS_UNROLL for (int i = part; i < base::COUNT; i += KEEP_PARTS) *(float4 *)base::place(to, i) = held[i];
     }
 };
 
+/* Computes this block's tile, of shape S, of C = A·B. */
 template <class S> LS_DEVICE void any_nn(const ls_cuda_gemm &g) {
     gemm<S, any_rows_along_k<S::BM, S::THREADS>, any_columns_across_k<S::BN, S::THREADS>>(g);
 }
+/* Computes this block's tile, of shape S, of C = A·Bᵀ. */
 template <class S> LS_DEVICE void any_nt(const ls_cuda_gemm &g) {
     gemm<S, any_rows_along_k<S::BM, S::THREADS>, any_rows_along_k<S::BN, S::THREADS>>(g);
 }
+/* Computes this block's tile, of shape S, of C = Aᵀ·B. */
 template <class S> LS_DEVICE void any_tn(const ls_cuda_gemm &g) {
     gemm<S, any_columns_across_k<S::BM, S::THREADS>, any_columns_across_k<S::BN, S::THREADS>>(g);
 }

@@ -1,8 +1,8 @@
-/* hash.cu: XXH3 with 128 bits (github.com/Cyan4973/xxHash, doc/xxhash_spec.md).
+/* hash.cu: XXH3 with 128 bits (github.com/Cyan4973/xxHash, doc/xxhash_spec.md); launched by ops/hash.c.
  *
- * For more than 240 bytes XXH3 adds 16 stripes of 64 bytes to eight accumulators, scrambles these, and continues with the next 16. The
- * sums of stripes do not depend on the accumulators, so all threads compute those of 1024 bytes each in parallel, and eight
- * threads then add and scramble. Up to 240 bytes have rules of their own, which one thread follows. */
+ * For more than 240 bytes XXH3 adds 16 stripes of 64 bytes to eight accumulators, scrambles these, and continues with the next 16. The sums
+ * of stripes do not depend on the accumulators, so all threads compute those of 1024 bytes each in parallel, and eight threads then add
+ * and scramble. Up to 240 bytes have rules of their own, which one thread follows. */
 #include "device/cuda/args/hash.h"
 #include "device/cuda/common/base.cuh"
 
@@ -51,7 +51,7 @@ alignas(8) static __device__ const unsigned char secret[192] = {
 static __device__ const u64 start[LANES] = {
     0xC2B2AE3Dull, PRIME64_1, PRIME64_2, PRIME64_3, PRIME64_4, PRIME32_2, 0x27D4EB2F165667C5ull, PRIME32_1};
 
-/* Reads eight bytes, little-endian. */
+/* Reads eight bytes, little-endian, from an address that is a multiple of ALIGN. */
 template <int ALIGN> LS_DEVICE u64 read(const unsigned char *p) {
     if (ALIGN == 8) return *(const u64 *)p;
     if (ALIGN == 4) return *(const uint32_t *)p | (u64) * (const uint32_t *)(p + 4) << 32;
@@ -69,7 +69,8 @@ LS_DEVICE u64 own_sum(u64 data, u64 key) {
 
 /* ---- more than 240 bytes ----------------------------------------------------------------------------------------- */
 
-/* Sums the stripes of each 1024 bytes, with eight threads: thread i takes the bytes 8i … 8i + 7 of every stripe. */
+/* Sums the stripes of each 1024 bytes into sums[block], with eight threads a block: thread i takes the bytes 8i … 8i + 7 of every
+ * stripe. The last block has `last_stripes` stripes. */
 template <int ALIGN>
 LS_DEVICE void sum_blocks(const unsigned char *x, unsigned blocks, unsigned last_stripes, u64 (*sums)[LANES],
                           unsigned thread, unsigned threads) {
@@ -93,13 +94,16 @@ LS_DEVICE void sum_blocks(const unsigned char *x, unsigned blocks, unsigned last
     }
 }
 
+/* Returns the xor of the halves of the 128-bit product. */
 LS_DEVICE u64 fold(u64 a, u64 b) { return (a * b) ^ (u64)__umul64hi(a, b); }
 
+/* Mixes the bits of XXH3's results (XXH3_avalanche). */
 LS_DEVICE u64 avalanche(u64 h) {
     h = (h ^ h >> 37) * 0x165667919E3779F9ull;
     return h ^ h >> 32;
 }
 
+/* Merges the eight accumulators to half of the hash; `key`: the place in the secret. */
 LS_DEVICE u64 merge(const u64 *acc, int key, u64 start) {
     u64 h = start;
     for (int i = 0; i < LANES; i += 2)
@@ -142,13 +146,16 @@ LS_DEVICE hash128 hash_long(const unsigned char *x, size_t n, int align, u64 (*s
 
 /* ---- up to 240 bytes --------------------------------------------------------------------------------------------- */
 
+/* Reads eight bytes, little-endian, from any address. */
 LS_DEVICE u64 read8(const unsigned char *p) { return read<1>(p); }
+/* Reads four bytes, little-endian, from any address. */
 LS_DEVICE uint32_t read4(const unsigned char *p) {
     return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
-/* Returns the xor of two keys of the secret. */
+/* Returns the xor of two neighbouring keys of eight bytes of the secret. */
 LS_DEVICE u64 flip(int key) { return read8(secret + key) ^ read8(secret + key + 8); }
 
+/* Returns x with its bytes in the opposite order. */
 LS_DEVICE u64 swap8(u64 x) {
     x = (x & 0x00FF00FF00FF00FFull) << 8 | (x >> 8 & 0x00FF00FF00FF00FFull);
     x = (x & 0x0000FFFF0000FFFFull) << 16 | (x >> 16 & 0x0000FFFF0000FFFFull);
@@ -162,15 +169,18 @@ LS_DEVICE u64 avalanche64(u64 h) {
     return h ^ h >> 32;
 }
 
+/* Mixes 16 bytes with the secret. */
 LS_DEVICE u64 mix(const unsigned char *x, int key) {
     return fold(read8(x) ^ read8(secret + key), read8(x + 8) ^ read8(secret + key + 8));
 }
 
+/* Mixes 16 bytes at x into one half of the hash and 16 at y into the other. */
 LS_DEVICE void mix_both(hash128 &h, const unsigned char *x, const unsigned char *y, int key) {
     h.lo = (h.lo + mix(x, key)) ^ (read8(y) + read8(y + 8));
     h.hi = (h.hi + mix(y, key + 16)) ^ (read8(x) + read8(x + 8));
 }
 
+/* Returns the hash of n bytes, 1 to 3. */
 LS_DEVICE hash128 hash_to_3(const unsigned char *x, unsigned n) {
     const uint32_t lo = (uint32_t)x[0] << 16 | (uint32_t)x[n / 2] << 24 | x[n - 1] | n << 8;
     const uint32_t swapped = (uint32_t)(swap8(lo) >> 32), hi = swapped << 13 | swapped >> 19;
@@ -178,6 +188,7 @@ LS_DEVICE hash128 hash_to_3(const unsigned char *x, unsigned n) {
             avalanche64(hi ^ (u64)(read4(secret + 8) ^ read4(secret + 12)))};
 }
 
+/* Returns the hash of n bytes, 4 to 8. */
 LS_DEVICE hash128 hash_to_8(const unsigned char *x, unsigned n) {
     const u64 keyed = (read4(x) | (u64)read4(x + n - 4) << 32) ^ flip(16), by = PRIME64_1 + (n << 2);
     u64 lo = keyed * by, hi = (u64)__umul64hi(keyed, by);
@@ -187,6 +198,7 @@ LS_DEVICE hash128 hash_to_8(const unsigned char *x, unsigned n) {
     return {lo ^ lo >> 28, avalanche(hi)};
 }
 
+/* Returns the hash of n bytes, 9 to 16. */
 LS_DEVICE hash128 hash_to_16(const unsigned char *x, unsigned n) {
     const u64 first = read8(x), last = read8(x + n - 8), keyed = first ^ last ^ flip(32), high = last ^ flip(48);
     u64 lo = keyed * PRIME64_1 + ((u64)(n - 1) << 54), hi = (u64)__umul64hi(keyed, PRIME64_1);
@@ -195,6 +207,7 @@ LS_DEVICE hash128 hash_to_16(const unsigned char *x, unsigned n) {
     return {avalanche(lo * PRIME64_2), avalanche((u64)__umul64hi(lo, PRIME64_2) + hi * PRIME64_2)};
 }
 
+/* Returns the hash of n bytes, 17 to 240. */
 LS_DEVICE hash128 hash_to_240(const unsigned char *x, unsigned n) {
     enum { FIRST = 128, OFFSET = 3, LAST = 103 };
     hash128 h = {n * PRIME64_1, 0};
@@ -209,6 +222,7 @@ LS_DEVICE hash128 hash_to_240(const unsigned char *x, unsigned n) {
     return {avalanche(h.lo + h.hi), 0ull - avalanche(h.lo * PRIME64_1 + h.hi * PRIME64_4 + n * PRIME64_2)};
 }
 
+/* Returns the hash of n ≤ 240 bytes; one thread computes it. */
 LS_DEVICE hash128 hash_short(const unsigned char *x, unsigned n) {
     if (n > 16) return hash_to_240(x, n);
     if (n > 8) return hash_to_16(x, n);
@@ -219,7 +233,7 @@ LS_DEVICE hash128 hash_short(const unsigned char *x, unsigned n) {
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
-/* Hashes a piece per block of threads. */
+/* Hashes a piece of memory per block of threads. */
 LS_KERNEL(hash_pieces, ls_cuda_hash, LS_CUDA_HASH_THREADS) {
     __shared__ u64 sums[BLOCKS][LANES], accumulators[LANES];
     const size_t begin = (size_t)blockIdx.x * a.piece, left = a.bytes - begin, n = left < a.piece ? left : a.piece;
@@ -234,7 +248,7 @@ LS_KERNEL(hash_pieces, ls_cuda_hash, LS_CUDA_HASH_THREADS) {
     a.out[2 * (size_t)blockIdx.x + 1] = a.canonical ? swap8(h.lo) : h.hi;
 }
 
-/* Loads a block of elements as fp32 patterns by one warp; every NaN becomes one NaN. */
+/* Loads a block of n elements into shared memory as fp32 bit patterns, by one warp; every NaN becomes the one NaN. */
 template <class T> LS_DEVICE void load_block(const T *x, unsigned n, uint32_t *to) {
     for (unsigned i = threadIdx.x % 32; i < n; i += 32) {
         const uint32_t bits = __float_as_uint(load(x + i));
@@ -242,6 +256,7 @@ template <class T> LS_DEVICE void load_block(const T *x, unsigned n, uint32_t *t
     }
 }
 
+/* Hashes a block of LS_CUDA_HASH_BLOCK elements, as fp32 numbers, per warp. */
 LS_KERNEL(hash_blocks, ls_cuda_hash_blocks, LS_CUDA_HASH_THREADS) {
     enum { WARPS = LS_CUDA_HASH_THREADS / 32, ROOM = LS_CUDA_HASH_BLOCK * 4 / BLOCK_BYTES };
     alignas(8) __shared__ uint32_t blocks[WARPS][LS_CUDA_HASH_BLOCK];

@@ -1,5 +1,5 @@
 /* hgmma.cu: GEMMs of the matrix unit hgmma (docs/reference/arithmetic.md, "Matrix units") at the speed of the tensor cores of
- * compute capability 9.0, for operands that TMA can load; hgmma_any.cu has the rest.
+ * compute capability 9.0, for operands that TMA can load; hgmma_any.cu has the rest. Launched by ops/hgmma.c.
  *
  *     shared memory | steps of A | steps of B | output buffers of C | barriers |
  *
@@ -34,6 +34,7 @@ template <int TA, int TB, bool IS_F16, class S> struct held_tiles {
         if (part.thread % 32 == 0) stores_read<0>();
         __syncwarp();
     }
+    /* Holds the sums of a slice until those of the next are complete. */
     LS_DEVICE void hold() {
         free_rest();
         LS_UNROLL for (int q = 0; q < PACKS; q++) {
@@ -42,6 +43,7 @@ template <int TA, int TB, bool IS_F16, class S> struct held_tiles {
         }
         LS_UNROLL for (int i = 0; i < HELD; i++) held[i] = d[i];
     }
+    /* Adds the sums that are held to those of the next slice, from the left. */
     LS_DEVICE void add_held() {
         LS_UNROLL for (int i = 0; i < HELD; i++) d[i] = held[i] + d[i];
         LS_UNROLL for (int q = 0; q < PACKS; q++) {
@@ -52,7 +54,7 @@ template <int TA, int TB, bool IS_F16, class S> struct held_tiles {
         __syncwarp();
     }
 
-    /* As hgmma_part's; is_second: the first slice is held. */
+    /* Writes the sums of a unit for the block that completes it (hgmma_part). is_second: the first slice is complete and held. */
     LS_DEVICE void hand_over(bool is_second) const {
         const part_type self(a);
         const uint32_t to = block_number();
@@ -64,6 +66,7 @@ template <int TA, int TB, bool IS_F16, class S> struct held_tiles {
         }
         self.tell_begun(to);
     }
+    /* Waits for and reads the sums of a unit that another block began. is_second: its first slice is complete. */
     LS_DEVICE void take_over(bool is_second) {
         const part_type self(a);
         const uint32_t from = block_number() + 1;
@@ -97,6 +100,7 @@ template <int TA, int TB, bool IS_F16, class S> struct held_tiles {
             part_type(a).write_set(part_type(a).set_at(sets, __ffs(~s) - 2), d);
     }
 
+    /* Computes all pieces of this block. The consumer warpgroups run it. */
     LS_DEVICE void run() {
         hgmma_steps<IS_F16, TA, TB, S> steps{s, part.warpgroup, part.thread == 0};
         hgmma_piece p;
@@ -133,6 +137,7 @@ template <int TA, int TB, bool IS_F16, class S> struct held_tiles {
     }
 };
 
+/* Computes all pieces of this block by tiles of BN columns. */
 template <int BN, int TA, int TB, bool IS_F16, class S> LS_DEVICE void multiply(const ls_cuda_hgmma &a, S &s) {
     if constexpr (BN == LS_CUDA_HGMMA_HELD_N)
         held_tiles<TA, TB, IS_F16, S>(a, s).run();
@@ -140,6 +145,8 @@ template <int BN, int TA, int TB, bool IS_F16, class S> LS_DEVICE void multiply(
         multiply_tiles<hgmma_part<BN>, BN, TA, TB, IS_F16>(a, s);
 }
 
+/* The kernels: gives the warpgroups of a block their roles. TA, TB: in A, in B k goes from row to row (A in form TN; B in forms NN and
+ * TN). */
 template <int BN, int TA, int TB> LS_DEVICE void hgmma(const ls_cuda_hgmma &a) {
     LS_SHARED(uint8_t, memory);
     hgmma_shared<BN> &s = hgmma_open<BN>(memory);
@@ -161,6 +168,7 @@ template <int BN, int TA, int TB> LS_DEVICE void hgmma(const ls_cuda_hgmma &) {}
 
 #endif
 
+/* The kernels: the form of the GEMM and the columns of a tile. */
 LS_KERNEL_ALONE(hgmma_nn_256, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma<256, 0, 1>(a); }
 LS_KERNEL_ALONE(hgmma_nn_192, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma<192, 0, 1>(a); }
 LS_KERNEL_ALONE(hgmma_nn_128, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma<128, 0, 1>(a); }

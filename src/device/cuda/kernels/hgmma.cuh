@@ -130,10 +130,12 @@ struct hgmma_walk {
     const ls_cuda_hgmma &a;
     int slice;
     uint32_t sequence, k, left; /* k counts within the sequence; left: steps of the slice from this one on */
+    /* Returns the steps of slice s. */
     LS_DEVICE uint32_t steps_of(int s) const {
         const uint32_t length = (uint32_t)(a.g.bounds[s + 1] - a.g.bounds[s]), period = (uint32_t)a.g.period;
         return a.is_periodic ? length / period * ((period + BK - 1) / BK) : (length + BK - 1) / BK;
     }
+    /* Begins at step `skip` of the unit whose first slice is `first`. */
     LS_DEVICE hgmma_walk(const ls_cuda_hgmma &args, int first, uint32_t skip) : a(args), slice(first) {
         uint32_t steps = steps_of(slice);
         while (skip >= steps) {
@@ -150,6 +152,7 @@ struct hgmma_walk {
             k += skip * BK;
         }
     }
+    /* Sets sequence and k to the beginning of the slice. */
     LS_DEVICE void enter() {
         sequence = a.is_periodic ? (uint32_t)(a.g.bounds[slice] / a.g.period) : 0;
         k = a.is_periodic ? 0 : (uint32_t)a.g.bounds[slice];
@@ -171,6 +174,7 @@ struct hgmma_walk {
         left -= steps;
         if (left == 0 && ++slice < last) left = steps_of(slice);
     }
+    /* Returns the steps of slices first … last − 1. */
     LS_DEVICE uint32_t total(int first, int last) const {
         uint32_t sum = 0;
         for (int s = first; s < last; s++) sum += steps_of(s);
@@ -180,7 +184,8 @@ struct hgmma_walk {
 
 /* ---- the producer ------------------------------------------------------------------------------------------------ */
 
-/* Loads all steps of all pieces of this block. One thread of the producer warpgroup runs it. */
+/* Loads all steps of all pieces of this block by TMA. One thread of the producer warpgroup runs it. TA, TB: k goes from row to row in A,
+ * in B; HAS_GATES: half of B's columns are gates. */
 template <int BN, int TA, int TB, class S, int ROWS = BM, bool HAS_GATES = false> LS_DEVICE void bring(const ls_cuda_hgmma &a, S &s) {
     enum { STAGES = S::STAGES };
     int stage = 0;
@@ -236,6 +241,7 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
         warpgroup = number / 128 - 1;
         thread = number % 128;
     }
+    /* Sets row and column for a unit. */
     LS_DEVICE void place(const hgmma_unit &u) {
         row = u.m0 + warpgroup * 64 + thread / 32 * 16 + thread % 32 / 4;
         column = u.n0 + thread % 4 * 2;
@@ -246,9 +252,11 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
     LS_DEVICE float4 *set_at(float *sets, size_t number) const {
         return (float4 *)(sets + number * (BM * BN)) + warpgroup * 128 + thread;
     }
+    /* Writes N of this thread's sums to a set. */
     template <int N> LS_DEVICE void write_set(float4 *to, const float (&x)[N]) const {
         LS_UNROLL for (int q = 0; q < N / 4; q++) to[q * THREADS] = make_float4(x[4 * q], x[4 * q + 1], x[4 * q + 2], x[4 * q + 3]);
     }
+    /* Reads N of this thread's sums from a set, past L1, because another block wrote them. */
     template <int N> LS_DEVICE void read_set(const float4 *from, float (&x)[N]) const {
         LS_UNROLL for (int q = 0; q < N / 4; q++) {
             const float4 v = __ldcg(from + q * THREADS);
@@ -261,12 +269,13 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
         LS_UNROLL for (int i = 0; i < SECOND; i++) forget_number(second[i]);
     }
 
-    /* Publishes this block's sets in a.begun to the block that continues the unit; await_begun() waits for them. */
+    /* Publishes this block's sets in a.begun to the block that completes the unit. */
     LS_DEVICE void tell_begun(uint32_t self) const {
         __threadfence();
         warpgroup_sync(warpgroup + 1);
         if (thread == 0) flag_set(a.is_begun + self * CONSUMERS + warpgroup);
     }
+    /* Waits for the sets of block `from`, and clears its flag. */
     LS_DEVICE void await_begun(uint32_t from) const {
         if (thread == 0) {
             uint32_t *flag = a.is_begun + from * CONSUMERS + warpgroup;
@@ -275,13 +284,14 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
         }
         warpgroup_sync(warpgroup + 1);
     }
-    /* hand_over() writes the sums of a unit that another block completes; take_over() reads those of a unit that block
-     * `from` has begun. is_second: the unit has reached its second slice, so both sets of sums count. */
+    /* Writes the sums of a unit that another block completes, as block `self`. is_second: the unit has reached its second slice, so both
+     * sets of sums count. */
     LS_DEVICE void hand_over(const sums &d, const waiting &second, uint32_t self, bool is_second) const {
         write_set(set_at(a.begun, 2 * self), d);
         if (HAS_SECOND && is_second) write_set(set_at(a.begun, 2 * self + 1), second);
         tell_begun(self);
     }
+    /* Waits for and reads the sums of a unit that block `from` has begun. */
     LS_DEVICE void take_over(sums &d, waiting &second, uint32_t from, bool is_second) const {
         await_begun(from);
         read_set(set_at(a.begun, 2 * from), d);
@@ -311,6 +321,7 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
             if (count > 1) y = from[1];
         });
     }
+    /* Adds the siblings to the sums from the left, one after another. */
     LS_DEVICE void add_siblings(sums &d) const {
         for (int s = 0; s < a.g.siblings; s++)
             each_pair(d, [&](float &x, float &y, uint32_t r, uint32_t c, int count) {
@@ -319,6 +330,7 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
                 if (count > 1) y = left[1] + y;
             });
     }
+    /* Adds the bias to the sums. */
     LS_DEVICE void add_bias(sums &d) const {
         LS_UNROLL for (int j = 0; j < QUADS; j++) {
             const uint32_t c = column + 8 * j;
@@ -346,7 +358,7 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
                                (int)u.m0 + warpgroup * 64 + warp * 16, a.g.parts ? u.part : 0);
         }
     }
-    /* Write one piece to an output buffer, swizzled: 4 quads of fp32, or 8 quads of 16-bit numbers. */
+    /* Writes a piece of 4 quads of fp32 to an output buffer, swizzled. */
     LS_DEVICE void write_f32(const float *d, uint8_t *to) const {
         const int r = thread % 32 / 4, c = thread % 4;
         LS_UNROLL for (int j = 0; j < 4; j++) {
@@ -356,6 +368,7 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
             *(float2 *)(to + (r + 8) * 128 + piece) = make_float2(x[2], x[3]);
         }
     }
+    /* Writes a piece of 8 quads, rounded to 16 bits, to an output buffer, swizzled. */
     template <bool TO_F16> LS_DEVICE void write_16(const float *d, uint8_t *to) const {
         const int r = thread % 16, c = thread % 32 / 16;
         LS_UNROLL for (int j = 0; j < 4; j++) {
@@ -364,18 +377,21 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
                            pair_of<TO_F16>(x[2], x[3]), pair_of<TO_F16>(x[4], x[5]), pair_of<TO_F16>(x[6], x[7]));
         }
     }
+    /* Stores the tile as fp32 by TMA. */
     LS_DEVICE void store_f32(const sums &d, hgmma_shared<BN> &s, const hgmma_unit &u) const {
         store_pieces<BN / 32>(s, u, [&](int q, uint8_t *to) { write_f32(d + q * 16, to); });
     }
+    /* Rounds the tile to 16 bits and stores it by TMA. */
     template <bool TO_F16> LS_DEVICE void store_16(const sums &d, hgmma_shared<BN> &s, const hgmma_unit &u) const {
         store_pieces<BN / 64>(s, u, [&](int q, uint8_t *to) { write_16<TO_F16>(d + q * 32, to); });
     }
     /* The epilogue piece by piece, overlapped with the wgmma of the next tile. Piece q is 32 columns of fp32, or 64 of
      * 16-bit numbers, which then have half as many pieces. IS_SPREAD: a piece with every other step, not with each. */
     enum { PIECES = BN / 32, IS_SPREAD = false };
+    /* Returns whether the tile is stored as fp32: C is, or the sums of slices go to parts. */
     LS_DEVICE bool is_f32() const { return a.g.parts || a.g.c_dtype == LS_CUDA_F32; }
     /* Loads the bias of piece q, two columns per lane: 0 without bias, beyond the last column, and for split slices,
-     * which get no bias. The caller loads it long before finish_piece() needs it, to hide the latency. */
+     * which get no bias. The caller loads it long before finish_piece() needs it, so that the latency overlaps work. */
     LS_DEVICE float2 piece_bias(int q, const hgmma_unit &u) const {
         float2 x = make_float2(0, 0);
         if (a.g.parts || !a.g.bias) return x;
@@ -396,6 +412,7 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
             x[4 * j + 2] = x[4 * j + 2] + low, x[4 * j + 3] = x[4 * j + 3] + high;
         }
     }
+    /* Writes piece q, with its bias, to an output buffer. */
     template <bool HAS_BIAS> LS_DEVICE void write_piece(const sums &d, int q, float2 bias, uint8_t *to) const {
         if (is_f32()) {
             float x[16];
@@ -410,6 +427,7 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
                 write_16<true>(x, to);
         }
     }
+    /* Runs the epilogue of piece q and starts its TMA store. Nothing for the pieces that 16-bit numbers do not have. */
     template <bool TAKES_BIAS = true, class S>
     LS_DEVICE void finish_piece(const sums &d, int q, float2 bias, S &s, const hgmma_unit &u) const {
         if (!is_f32() && q >= PIECES / 2) return;
@@ -488,6 +506,7 @@ template <bool IS_F16, int TA, int TB, class S> struct hgmma_steps {
         const int before = (stage ? stage : S::STAGES) - 1;
         if (is_first) barrier_arrive(&s.empty[before]);
     }
+    /* Waits for the present stage and starts its wgmma; keep 0: d is overwritten. */
     template <int N> LS_DEVICE void step(float (&d)[N], int keep) {
         barrier_wait(&s.full[stage], phase);
         multiply_step<IS_F16, TA, TB>(d, shared_at(s.a[stage]) + warpgroup * CHUNK_BYTES, shared_at(s.b[stage]), keep);
@@ -554,15 +573,18 @@ template <class PART, int BN, bool IS_F16, int TA, int TB, class S> struct hgmma
             steps.advance();
         }
     }
+    /* Returns the tile of turn `turn` of this block. */
     LS_DEVICE hgmma_unit unit_of(uint32_t turn) const {
         hgmma_piece p;
         find_piece(a, found_again(turn), p);
         return hgmma_unit(a, p.unit, BN);
     }
+    /* Returns whether this block has a tile in turn `turn`; the same in all threads. */
     LS_DEVICE bool has(uint32_t turn) const {
         hgmma_piece p;
         return uniform(find_piece(a, found_again(turn), p));
     }
+    /* Returns the steps of a slice. */
     LS_DEVICE uint32_t count_of(int slice) const { return uniform(hgmma_walk(a, slice, 0).left); }
 
     /* Tiles of one slice: multiplies tile `turn` and stores the previous one. Returns false after the last tile. */
@@ -576,6 +598,7 @@ template <class PART, int BN, bool IS_F16, int TA, int TB, class S> struct hgmma
         run<true>(d, count_of(unit_of(turn).first), before, out);
         return true;
     }
+    /* Computes all tiles of this block, of one slice each. */
     LS_DEVICE void ones() {
         sums d, other;
         steps.template run<false>(d, count_of(unit_of(0).first), 0); /* each block has at least one tile */
@@ -590,6 +613,7 @@ template <class PART, int BN, bool IS_F16, int TA, int TB, class S> struct hgmma
         steps.end();
         LS_UNROLL for (int i = 0; i < PART::COUNT; i++) d[i] = d[i] + second[i];
     }
+    /* Tiles of two slices: multiplies tile `turn` while it stores the previous one, `before`. Returns false after the last tile. */
     LS_DEVICE bool two(sums &d, sums &before, uint32_t turn) {
         const hgmma_unit out = unit_of(turn - 1);
         if (!has(turn)) {
@@ -601,6 +625,7 @@ template <class PART, int BN, bool IS_F16, int TA, int TB, class S> struct hgmma
         add(d, before);
         return true;
     }
+    /* Computes all tiles of this block, of two slices each. */
     LS_DEVICE void twos() {
         sums d, other;
         steps.template run<false>(d, count_of(0), 0);
@@ -613,7 +638,7 @@ template <class PART, int BN, bool IS_F16, int TA, int TB, class S> struct hgmma
     }
 };
 
-/* Computes all pieces of this block, for units of at most two slices. */
+/* Computes all pieces of this block, for units of at most two slices. The consumer warpgroups run it. */
 template <class PART, int BN, int TA, int TB, bool IS_F16, class S> LS_DEVICE void multiply_tiles(const ls_cuda_hgmma &a, S &s) {
     PART part(a);
     typename PART::sums d;

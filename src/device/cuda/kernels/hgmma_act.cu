@@ -1,5 +1,5 @@
-/* hgmma_act.cu: matmuls with the unit hgmma and an epilogue: GELU, a gate, or the gradient of either is applied to the
- * rounded result before it is stored (ls_gemm_end). With a gate a tile has 96 columns of gates and the same 96 of the
+/* hgmma_act.cu: GEMMs of the matrix unit hgmma with a fused epilogue: GELU, a gate, or the gradient of either is applied to the
+ * rounded result before it is stored (ls_gemm_end); launched by ops/hgmma.c. With a gate a tile has 96 columns of gates and the same 96 of the
  * values that they multiply.
  *
  *     shared memory | steps of A | steps of B | a tile of rounded results | a table | barriers |
@@ -16,6 +16,7 @@
 enum { BN = LS_CUDA_HGMMA_ACT_N, HALF_ROWS = BM / CONSUMERS, PIECES = BN / 8, HALF_PIECES = HALF_ROWS * PIECES };
 enum { ENDERS = 7, HALF_TURNS = (HALF_PIECES + ENDERS * 32 - 1) / (ENDERS * 32) }; /* ENDERS: warps */
 
+/* The shared memory of a block; `made` has the rounded tile, one half per consumer warpgroup. */
 struct act_shared {
     enum { STAGES = LS_CUDA_HGMMA_ACT_STAGES };
     uint16_t a[STAGES][BM * BK], b[STAGES][BN * BK];
@@ -31,8 +32,10 @@ LS_DEVICE uint16_t *piece_at(act_shared &s, int half, int row, int piece) {
 
 /* ---- consumers --------------------------------------------------------------------------------------------------- */
 
+/* The consumers' part of a tile, whose finish() leaves it in shared memory for the warps of the epilogue. */
 struct act_part : hgmma_part<BN, false> {
     LS_DEVICE act_part(const ls_cuda_hgmma &args) : hgmma_part<BN, false>(args) {}
+    /* Writes the rounded sums of this thread to shared memory. */
     template <bool IS_F16> LS_DEVICE void leave(const sums &d, act_shared &s) const {
         const int r = thread / 32 * 16 + thread % 16, c = thread % 32 / 16;
         LS_UNROLL for (int j = 0; j < BN / 16; j++) {
@@ -41,6 +44,7 @@ struct act_part : hgmma_part<BN, false> {
                            pair_of<IS_F16>(x[4], x[5]), pair_of<IS_F16>(x[6], x[7]));
         }
     }
+    /* Adds the bias, waits until the epilogue has taken the last tile, and leaves this one; `ended`: tiles so far. */
     LS_DEVICE void finish(sums &d, act_shared &s, const hgmma_unit &u, uint32_t ended) {
         place(u);
         if (a.g.bias) add_bias(d);
@@ -56,6 +60,7 @@ struct act_part : hgmma_part<BN, false> {
 
 /* ---- epilogue ---------------------------------------------------------------------------------------------------- */
 
+/* Widens eight 16-bit numbers to fp32. */
 template <bool IS_F16> LS_DEVICE void widen(uint4 from, float *x) {
     const uint32_t pair[4] = {from.x, from.y, from.z, from.w};
     LS_UNROLL for (int i = 0; i < 4; i++) {
@@ -65,21 +70,24 @@ template <bool IS_F16> LS_DEVICE void widen(uint4 from, float *x) {
 }
 /* Stores 16 bytes with an evict-first hint, because no kernel reads them soon. */
 LS_DEVICE void store(void *to, size_t at, uint4 x) { __stcs((uint4 *)((uint16_t *)to + at), x); }
+/* Rounds eight numbers and packs them. */
 template <bool IS_F16> LS_DEVICE uint4 rounded(const float *x) {
     return make_uint4(pair_of<IS_F16>(x[0], x[1]), pair_of<IS_F16>(x[2], x[3]), pair_of<IS_F16>(x[4], x[5]), pair_of<IS_F16>(x[6], x[7]));
 }
 
-/* Computes tanh or sigmoid of several values, as END requires. HAS_Y: the output of the activation is needed too;
- * without it, the slope of GELU comes from its own table. */
+/* Finds tanh (GELU) or sigmoid (SiLU) of several values, as END requires: by table for bf16, else computed. HAS_Y: the output of the
+ * activation is needed too; without it, the slope of GELU comes from its own table. */
 template <bool IS_F16, int END, bool HAS_Y> struct act_numbers {
     enum { FN = END == LS_CUDA_HGMMA_GATED_GRAD || END == LS_CUDA_HGMMA_GATED ? LS_CUDA_SILU : LS_CUDA_GELU };
     enum { BY_SLOPE = !IS_F16 && END == LS_CUDA_HGMMA_GELU_GRAD && !HAS_Y };
+    /* Fills the table that of() or the slopes need; none for fp16. A barrier must follow. */
     LS_DEVICE static void make(act_shared &s, int thread, int threads) {
         if (BY_SLOPE)
             gelu_slopes{s.table}.make(thread, threads);
         else if (!IS_F16)
             act_table<FN>{s.table}.make(thread, threads);
     }
+    /* Sets t to the tanhs or sigmoids of x. */
     template <int W> LS_DEVICE static void of(act_shared &s, const float (&x)[W], float (&t)[W]) {
         if constexpr (IS_F16) {
             LS_UNROLL for (int k = 0; k < W; k++) t[k] = FN == LS_CUDA_SILU ? sigmoid_of(x[k]) : gelu_tanh(x[k], x[k] * x[k]);
@@ -89,9 +97,10 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_numbers {
     }
 };
 
-/* A thread processes a piece of eight adjacent columns at a time; eight adjacent threads process a line of eight
- * pieces. Lines are assigned round robin: the next line of eight threads is ROWS rows below and one line further, so
- * that turns with the same remainder by LINES have the same columns and row offsets that are known at compile time. */
+/* The epilogue of all tiles of this block, of any kind but the gate in forward; run() is what its warps call. A thread processes a piece of eight
+ * adjacent columns at a time; eight adjacent threads process a line of eight pieces. Lines are assigned round robin: the next line of
+ * eight threads is ROWS rows below and one line further, so that turns with the same remainder by LINES have the same columns and row
+ * offsets that are known at compile time. */
 template <bool IS_F16, int END, bool HAS_Y> struct act_end {
     enum { LINES = PIECES / 8, EIGHTS = ENDERS * 4, ROWS = EIGHTS / LINES };
     /* While the turns of a batch are computed, the numbers of the next are loaded. */
@@ -121,10 +130,12 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
     }
     LS_DEVICE static int row_of(int thread, int k) { return (thread / 8 + k) / LINES; }
     LS_DEVICE static int column_of(int thread, int k) { return ((thread / 8 + k) % LINES * 8 + thread % 8) * 8; }
-    /* For fp16, whose activations are computed, there are no registers for them. */
+    /* Returns the row, in its half, of turn k; for fp16, whose activations are computed, there are no registers to keep it. */
     LS_DEVICE int row_at(int k) const { return IS_F16 ? row_of((int)found_again((uint32_t)thread), k) : row[k]; }
+    /* Returns the column of turn k. */
     LS_DEVICE int column_at(int k) const { return IS_F16 ? column_of((int)found_again((uint32_t)thread), k) : column[k]; }
     LS_DEVICE static constexpr int rows_before(int turn) { return turn * ROWS + turn / LINES; }
+    /* Returns a tile's place and its pieces' places in C. */
     LS_DEVICE tile tile_of(const hgmma_unit &u) const {
         tile t;
         t.m0 = u.m0, t.n0 = u.n0;
@@ -137,21 +148,23 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
         }
         return t;
     }
-    /* WHOLE: all of the tile is in C, so only the last turn needs a test. */
+    /* Returns whether this thread's piece of a turn exists. WHOLE: all of the tile is in C, so only the last turn needs a test. */
     template <bool WHOLE> LS_DEVICE bool is_in(const tile &t, int half, int turn) const {
         if (WHOLE) return turn + 1 < HALF_TURNS || row_at(turn % LINES) + rows_before(turn) < HALF_ROWS;
         const int self = (int)found_again((uint32_t)thread), r = row_of(self, turn % LINES) + rows_before(turn);
         return (turn + 1 < HALF_TURNS || r < HALF_ROWS) && half * HALF_ROWS + r < t.rows && column_of(self, turn % LINES) < t.columns;
     }
+    /* Returns the element of C where the piece of a turn begins. */
     LS_DEVICE size_t place_of(const tile &t, int half, int turn) const {
         return t.at[turn % LINES] + (size_t)(uint32_t)(half * HALF_ROWS + rows_before(turn)) * (uint32_t)a.g.ldc;
     }
-    /* Of y with a gate, which is half as wide as C. */
+    /* Returns the same for y with a gate, which is half as wide as C. */
     LS_DEVICE size_t gated_place_of(const tile &t, int half, int turn) const {
         const uint32_t r = t.m0 + row_at(turn % LINES) + half * HALF_ROWS + rows_before(turn);
         return (size_t)r * (uint32_t)a.g.n + t.n0 + column_at(turn % LINES);
     }
     LS_DEVICE uint4 read(size_t at) const { return __ldcs((const uint4 *)((const uint16_t *)a.pre + at)); }
+    /* Loads what the piece of a turn needs from global memory: pre, and up with a gate; zeros if the piece does not exist. */
     template <bool WHOLE> LS_DEVICE numbers load(const tile &t, int half, int turn, uint32_t after) const {
         numbers x = {};
         if (!is_in<WHOLE>(t, half, turn)) return x;
@@ -160,6 +173,7 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
         if (END == LS_CUDA_HGMMA_GATED_GRAD) x.up = read(at + a.gate.divisor);
         return x;
     }
+    /* Loads the batch of turns that begins with turn FIRST. */
     template <bool WHOLE, int FIRST> LS_DEVICE void load_batch(const tile &t, int half, uint32_t after, numbers (&in)[BATCH]) const {
         LS_UNROLL for (int i = 0; i < BATCH; i++)
             if (FIRST + i < HALF_TURNS) in[i] = load<WHOLE>(t, half, FIRST + i, after);
@@ -217,6 +231,7 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
                 store(a.y, END == LS_CUDA_HGMMA_GATED_GRAD ? gated_place_of(t, half, turn + i) : at[i], rounded<IS_F16>(x + 8 * i));
         }
     }
+    /* Runs turns TURN … LAST − 1, two at a time where registers allow. */
     template <bool WHOLE, int TURN, int LAST> LS_DEVICE void end_turns(const tile &t, int half, const numbers (&in)[BATCH]) const {
         if constexpr (TURN < LAST) {
             enum { N = WHOLE && BESIDE == 2 && TURN + 2 <= LAST && TURN + 2 < HALF_TURNS ? 2 : 1 };
@@ -256,12 +271,14 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
         else
             return is_there;
     }
+    /* Loads the first batch of a tile, if there is one. */
     LS_DEVICE void load_first(const tile &t, bool is_there, uint32_t after, numbers (&in)[BATCH]) const {
         if (is_there && t.is_whole())
             load_batch<true, 0>(t, 0, after, in);
         else if (is_there)
             load_batch<false, 0>(t, 0, after, in);
     }
+    /* Runs the epilogue of all tiles of this block, in the order in which the consumers leave them. */
     LS_DEVICE void run() const {
         uint32_t turn = 0, phase = 0;
         tile t;
@@ -282,7 +299,7 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
     }
 };
 
-/* With a gate, a thread processes eight adjacent gates and the eight values that they multiply, always in the same
+/* The epilogue of gates in forward. A thread processes eight adjacent gates and the eight values that they multiply, always in the same
  * columns. */
 template <bool IS_F16> struct gate_end {
     enum { ROW_PIECES = PIECES / 2, ROWS = ENDERS * 32 / ROW_PIECES, TURNS = (HALF_ROWS + ROWS - 1) / ROWS };
@@ -292,6 +309,7 @@ template <bool IS_F16> struct gate_end {
 
     LS_DEVICE gate_end(const ls_cuda_hgmma &a, act_shared &s, int thread)
         : a(a), s(s), thread(thread), row(thread / ROW_PIECES), piece(thread % ROW_PIECES) {}
+    /* Computes a piece: stores gate and up to C at `at`, and silu(gate)·up to y. */
     LS_DEVICE void end_piece(int half, int r, size_t at, size_t y_at) const {
         const uint4 gate = *(const uint4 *)piece_at(s, half, r, piece), up = *(const uint4 *)piece_at(s, half, r, piece + ROW_PIECES);
         float x[8], u[8], n[8];
@@ -303,6 +321,7 @@ template <bool IS_F16> struct gate_end {
         store(a.g.c, at + a.gate.divisor, up);
         store(a.y, y_at, rounded<IS_F16>(x));
     }
+    /* Runs the epilogue of all tiles of this block, in the order in which the consumers leave them. */
     LS_DEVICE void run() const {
         hgmma_piece p;
         uint32_t phase = 0;
@@ -327,8 +346,10 @@ template <bool IS_F16> struct gate_end {
     }
 };
 
+/* Returns whether the epilogue writes y. */
 template <int END> LS_DEVICE constexpr bool has_y(const void *y) { return END == LS_CUDA_HGMMA_GELU || END == LS_CUDA_HGMMA_GATED || y; }
 
+/* Fills the table of the epilogue. All threads of the block call it. */
 template <bool IS_F16, int END> LS_DEVICE void make_table(const ls_cuda_hgmma &a, act_shared &s) {
     if (has_y<END>(a.y))
         act_numbers<IS_F16, END, true>::make(s, (int)threadIdx.x, LS_CUDA_HGMMA_ACT_THREADS);
@@ -336,6 +357,7 @@ template <bool IS_F16, int END> LS_DEVICE void make_table(const ls_cuda_hgmma &a
         act_numbers<IS_F16, END, false>::make(s, (int)threadIdx.x, LS_CUDA_HGMMA_ACT_THREADS);
 }
 
+/* Runs the epilogue of all tiles of this block; `thread` counts the threads of the epilogue. */
 template <bool IS_F16, int END> LS_DEVICE void end_tiles(const ls_cuda_hgmma &a, act_shared &s, int thread) {
     if constexpr (END == LS_CUDA_HGMMA_GATED)
         gate_end<IS_F16>(a, s, thread).run();
@@ -345,6 +367,7 @@ template <bool IS_F16, int END> LS_DEVICE void end_tiles(const ls_cuda_hgmma &a,
         act_end<IS_F16, END, false>(a, s, thread).run();
 }
 
+/* The kernels: initializes a block and gives its warps their roles: producer, consumers, epilogue. */
 template <bool IS_F16, int END> LS_DEVICE void hgmma_act(const ls_cuda_hgmma &a) {
     LS_SHARED(uint8_t, memory);
     static_assert(sizeof(act_shared) + 1024 <= LS_CUDA_HGMMA_ACT_SHARED, "what the host asks for");
@@ -381,6 +404,7 @@ template <bool IS_F16, int END> LS_DEVICE void hgmma_act(const ls_cuda_hgmma &) 
 
 #endif
 
+/* The kernels: the epilogue and the element type. */
 LS_KERNEL_ALONE(hgmma_gelu_bf16, ls_cuda_hgmma, LS_CUDA_HGMMA_ACT_THREADS) { hgmma_act<false, LS_CUDA_HGMMA_GELU>(a); }
 LS_KERNEL_ALONE(hgmma_gelu_f16, ls_cuda_hgmma, LS_CUDA_HGMMA_ACT_THREADS) { hgmma_act<true, LS_CUDA_HGMMA_GELU>(a); }
 LS_KERNEL_ALONE(hgmma_gelu_grad_bf16, ls_cuda_hgmma, LS_CUDA_HGMMA_ACT_THREADS) { hgmma_act<false, LS_CUDA_HGMMA_GELU_GRAD>(a); }

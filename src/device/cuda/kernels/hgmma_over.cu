@@ -3,7 +3,9 @@
  * - over: two whole tiles of 128 × 192, of one slice each or of two: the epilogue of a tile overlaps the mainloop of the next, which pays for
  *   short chains; with many steps (spread) it stores a piece with every other step;
  * - tall: a tile of 256 × 192 of one slice, without bias, which needs less shared memory bandwidth per multiply-add and pays for long chains. The
- *   last tiles may be cut. */
+ *   last tiles may be cut (stream-K).
+ *
+ * Launched by ops/hgmma.c. */
 #include "device/cuda/kernels/hgmma.cuh"
 
 enum { OVER_N = LS_CUDA_HGMMA_OVER_N, TALL_M = LS_CUDA_HGMMA_TALL_M };
@@ -19,6 +21,7 @@ struct spread_part : hgmma_part<OVER_N> {
 };
 static_assert(2 * spread_part::PIECES <= LS_CUDA_HGMMA_SPREAD_STEPS, "two steps for each piece");
 
+/* Computes all tiles of this block with overlapped epilogues. The consumer warpgroups run it. */
 template <class PART, int TA, int TB, int SLICES, bool IS_F16, class S> LS_DEVICE void multiply_turns(const ls_cuda_hgmma &a, S &s) {
     hgmma_turns<PART, OVER_N, IS_F16, TA, TB, S> turns(a, s);
     if constexpr (SLICES == 1)
@@ -28,6 +31,7 @@ template <class PART, int TA, int TB, int SLICES, bool IS_F16, class S> LS_DEVIC
     if (turns.part.thread % 32 == 0) stores_done();
 }
 
+/* The kernels hgmma_over_…: gives the warpgroups of a block their roles. */
 template <int TA, int TB, int SLICES, class PART = hgmma_part<OVER_N>> LS_DEVICE void hgmma_over(const ls_cuda_hgmma &a) {
     LS_SHARED(uint8_t, memory);
     auto &s = hgmma_open<OVER_N>(memory);
@@ -43,7 +47,8 @@ template <int TA, int TB, int SLICES, class PART = hgmma_part<OVER_N>> LS_DEVICE
         multiply_turns<PART, TA, TB, SLICES, false>(a, s);
 }
 
-/* A consumer warpgroup has 64 rows of the upper half and 64 of the lower, whose accumulators take the place of a second slice's. */
+/* All tiles of 256 rows of this block; run() is what the consumers call. A consumer warpgroup has 64 rows of the upper half and 64 of
+ * the lower, whose accumulators take the place of a second slice's. */
 template <int TA, int TB, bool IS_F16, class S> struct tall_tiles {
     typedef hgmma_part<OVER_N> part_type;
     const ls_cuda_hgmma &a;
@@ -54,6 +59,7 @@ template <int TA, int TB, bool IS_F16, class S> struct tall_tiles {
     uint32_t phase = 0;
     LS_DEVICE tall_tiles(const ls_cuda_hgmma &args, S &shared) : a(args), s(shared), part(args) {}
 
+    /* Waits for the present stage and starts its wgmma into both halves; keep 0: overwrites them. */
     LS_DEVICE void step(int keep) {
         const uint32_t at = shared_at(s.a[stage]) + part.warpgroup * CHUNK_BYTES, b = shared_at(s.b[stage]);
         barrier_wait(&s.full[stage], phase);
@@ -66,6 +72,7 @@ template <int TA, int TB, bool IS_F16, class S> struct tall_tiles {
         }
         wgmma_commit();
     }
+    /* Returns the previous stage, whose wgmma is complete, to the producer. */
     LS_DEVICE void release() {
         const int before = (stage ? stage : S::STAGES) - 1;
         if (part.thread == 0) barrier_arrive(&s.empty[before]);
@@ -73,20 +80,21 @@ template <int TA, int TB, bool IS_F16, class S> struct tall_tiles {
     LS_DEVICE void advance() {
         if (++stage == S::STAGES) stage = 0, phase ^= 1;
     }
-    /* Returns the steps of piece `turn`; 0 if there is none. */
+    /* Returns the steps of piece `turn`, 0 if there is none, and sets is_begun to whether another block has begun it. */
     LS_DEVICE uint32_t count_of(uint32_t turn, int &is_begun) const {
         hgmma_piece p;
         if (!find_piece(a, found_again(turn), p)) return 0;
         is_begun = p.begin != 0;
         return min(p.end, hgmma_walk(a, hgmma_unit(a, p.unit, OVER_N, TALL_M).first, 0).left) - p.begin;
     }
-    /* Values of a piece are computed again for the next one, which saves registers. */
+    /* Stores one half. Values of a piece are computed again for the next one, which saves registers. */
     LS_DEVICE void finish(const typename part_type::sums &d, const hgmma_unit &out) const {
         LS_UNROLL for (int q = 0; q < part_type::PIECES; q++) {
             const part_type self(a);
             self.template finish_piece<false>(d, q, make_float2(0, 0), s, out);
         }
     }
+    /* Stores the tile of piece `turn`, or hands its sums to the block that completes it. */
     LS_DEVICE void end_piece(uint32_t turn) {
         hgmma_piece p;
         find_piece(a, found_again(turn), p);
@@ -99,6 +107,7 @@ template <int TA, int TB, bool IS_F16, class S> struct tall_tiles {
         out.m0 += BM;
         finish(lower, out);
     }
+    /* Computes all pieces of this block. The consumer warpgroups run it. */
     LS_DEVICE void run() {
         int is_begun = 0;
         uint32_t left;
@@ -121,6 +130,7 @@ template <int TA, int TB, bool IS_F16, class S> struct tall_tiles {
     }
 };
 
+/* The kernels hgmma_tall_…: gives the warpgroups of a block their roles. */
 template <int TA, int TB> LS_DEVICE void hgmma_tall(const ls_cuda_hgmma &a) {
     typedef hgmma_shared<OVER_N, TALL_M> shared;
     LS_SHARED(uint8_t, memory);
@@ -145,6 +155,7 @@ template <int TA, int TB> LS_DEVICE void hgmma_tall(const ls_cuda_hgmma &) {}
 
 #endif
 
+/* The kernels: the form of the GEMM; _2: of two slices. */
 LS_KERNEL_ALONE(hgmma_over_nn, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma_over<0, 1, 1>(a); }
 LS_KERNEL_ALONE(hgmma_over_nt, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma_over<0, 0, 1>(a); }
 LS_KERNEL_ALONE(hgmma_over_nt_spread, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma_over<0, 0, 1, spread_part>(a); }

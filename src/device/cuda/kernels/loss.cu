@@ -1,4 +1,4 @@
-/* loss.cu: softmax cross-entropy of fp32 logits (docs/reference/arithmetic.md, "Softmax cross-entropy").
+/* loss.cu: softmax cross-entropy of fp32 logits (docs/reference/arithmetic.md, "Softmax cross-entropy"); launched by ops/loss.c.
  *
  * loss_rows: a block computes rows, one after another, and keeps one in shared memory, so that z is read once: its logits,
  * then their exponentials. While the gradient of a row is written, the logits of the next are loaded to its place. A block
@@ -38,6 +38,7 @@ template <int LOADS, class F> LS_DEVICE void visit_row(const ls_cuda_loss &a, co
     visit_packs<1, 2 * LOADS>(z, whole, columns, visit);
 }
 
+/* Returns the largest of `most` and the numbers of a pack; NaN wins, of two zeros any. */
 template <int W> LS_DEVICE float most_of(float most, const pack<W> &x) {
 #pragma unroll
     for (int k = 0; k < W; k++) most = max_of_any_zero(most, x.v[k]);
@@ -55,8 +56,9 @@ LS_DEVICE float row_max(const ls_cuda_loss &a, const float *z, float most, float
     return block_max(has_plus ? 1.0f : 0.0f, space) == 1.0f ? 0.0f : -0.0f;
 }
 
+/* Returns whether x is neither infinite nor NaN. */
 LS_DEVICE bool is_finite(float x) { return abs_of(x) < __uint_as_float(0x7F800000u); }
-/* Returns the gradient from the exponential e. p − 0 is p, as no exponential is −0. */
+/* Returns the gradient of a logit from its exponential e: (e / l − 1 for the target) · g. p − 0 is p, as no exponential is −0. */
 LS_DEVICE float dz_of(float e, float l, float g, bool is_target) {
     float p = __fdiv_rn(e, l);
     return (is_target ? p - 1.0f : p) * g;
@@ -218,6 +220,7 @@ LS_DEVICE void load_steps(float (&x)[4], const float *from) {
 #endif
 }
 
+/* Returns the smallest number of a warp to all its lanes. */
 LS_DEVICE unsigned warp_least(unsigned x) {
 #pragma unroll
     for (int mask = 16; mask > 0; mask /= 2) x = smaller(x, __shfl_xor_sync(~0u, x, mask));
@@ -302,7 +305,7 @@ LS_DEVICE void sum_row(const ls_cuda_loss &a, float *row, float m, float *sums, 
     __syncthreads();
 }
 
-/* Returns the sum of the slices by the tree to all threads of the block. Overwrites `sums` if there are more than 32. */
+/* Returns the sum of the slices by the tree to all threads of the block, which all call it. Overwrites `sums` if there are more than 32. */
 LS_DEVICE float join_slices(float *sums, unsigned slices) {
     if (slices <= 32) {
         const unsigned lane = threadIdx.x % 32;
@@ -321,7 +324,7 @@ LS_DEVICE float join_slices(float *sums, unsigned slices) {
     return sums[0];
 }
 
-/* Fills a gradient: with NaN if the largest logit is not finite, because then no probability is. */
+/* Fills the gradient of a row with one value: NaN if the largest logit is not finite, because then no probability is. */
 template <class T> LS_DEVICE void fill_row(const ls_cuda_loss &a, T *dz, float value) {
     for (size_t i = threadIdx.x; i < a.columns; i += blockDim.x) store(dz + i, value);
 }
@@ -329,6 +332,7 @@ template <class T> LS_DEVICE void fill_row(const ls_cuda_loss &a, T *dz, float v
 /* Returns the first column of row r of the logits. */
 LS_DEVICE const float *logits_of(const ls_cuda_loss &a, size_t r) { return (const float *)a.z + r * a.z_stride + a.first; }
 
+/* Computes loss, m, l and dz of the rows of this block, each with the row in shared memory. T: type of dz. */
 template <class T>
 LS_DEVICE void do_rows(const ls_cuda_loss &a, float *row, float *sums, const uint32_t *ends, float *space) {
     loss_row t = {};
@@ -359,6 +363,7 @@ LS_DEVICE void do_rows(const ls_cuda_loss &a, float *row, float *sums, const uin
     if (dz) exchange_rows<T>(a, t, row, dz, nullptr);
 }
 
+/* Computes whole rows; launched when a row fits into shared memory. */
 LS_KERNEL(loss_rows, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
     __shared__ float space[LS_CUDA_LOSS_THREADS / 32];
     LS_SHARED(float, row); /* columns of it, then the sums of slices and where these end */
@@ -372,6 +377,7 @@ LS_KERNEL(loss_rows, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
 
 /* ---- rows that workers share, and rows that shared memory does not hold ------------------------------------------ */
 
+/* Computes m, and z_target (−∞ if another worker holds the target), of a row per block. */
 LS_KERNEL(loss_max, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
     __shared__ float space[LS_CUDA_LOSS_THREADS / 32];
     const size_t r = blockIdx.x;
@@ -400,7 +406,7 @@ template <class F> LS_DEVICE float sum_lane(const float *z, size_t i, size_t end
     return sum;
 }
 
-/* Computes a slice of a row with half a warp: thread j of sixteen is lane j of sum16. */
+/* Computes the sum of exponentials of a slice of a row with half a warp: thread j of sixteen is lane j of sum16. */
 LS_KERNEL(loss_sums, ls_cuda_loss, 16 * LS_CUDA_LOSS_SUMS) {
     size_t unit = (size_t)blockIdx.x * LS_CUDA_LOSS_SUMS + threadIdx.x / 16;
     const bool is_in = unit < a.rows * a.slices;
@@ -414,6 +420,7 @@ LS_KERNEL(loss_sums, ls_cuda_loss, 16 * LS_CUDA_LOSS_SUMS) {
     if (is_in && threadIdx.x % 16 == 0) a.sums[slice * a.rows + r] = sum;
 }
 
+/* Computes the loss of a row per thread from z_target, m and l. */
 LS_KERNEL(loss_values, ls_cuda_loss, LS_CUDA_LOSS_VALUES) {
     size_t r = (size_t)blockIdx.x * LS_CUDA_LOSS_VALUES + threadIdx.x;
     if (r < a.rows) a.loss[r] = value_of(a.z_target[r], a.m[r], a.l[r]);
@@ -462,6 +469,7 @@ LS_DEVICE void grad_any(const ls_cuda_loss &a, const float *z, T *dz, float m, f
     }
 }
 
+/* Computes dz of a row per block from z, m and l. */
 LS_KERNEL(loss_grad, ls_cuda_loss, LS_CUDA_LOSS_GRAD) {
     const size_t r = blockIdx.x;
     const float m = a.m[r], l = a.l[r], *z = logits_of(a, r);

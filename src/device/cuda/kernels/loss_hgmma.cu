@@ -1,4 +1,5 @@
-/* loss_hgmma.cu: softmax cross-entropy of 16-bit logits (docs/reference/arithmetic.md, "Softmax cross-entropy", with hgmma).
+/* loss_hgmma.cu: softmax cross-entropy of 16-bit logits (docs/reference/arithmetic.md, "Softmax cross-entropy", with hgmma);
+ * launched by ops/loss_hgmma.c.
  *
  * loss_hgmma_bf16 and …_f16: a block computes rows, one after another, and keeps one in shared memory, or what fits of it;
  * the rest is read again in each pass. A pack of eight logits is 16 bytes. Of a row:
@@ -23,9 +24,12 @@ enum { LATER_BLOCKS = 37, COLUMNS_OF_A_CYCLE = 80 };
 #define LOG2_E 0x1.715476p+0f
 #define PLAIN 0x1p20f
 
+/* Returns the exponential e^(z − m), computed as 2^(z·log2 e + shift). */
 LS_DEVICE float weight_of(float z, float shift) { return exp2_of(__fmaf_rn(z, LOG2_E, shift)); }
+/* Returns the shift of weight_of() for the largest logit m. */
 LS_DEVICE float shift_of(float m) { return -(m * LOG2_E); }
 
+/* Returns the sum of a pack, by a tree. */
 LS_DEVICE float sum_of(const pack<PACK> &p) {
     return ((p.v[0] + p.v[1]) + (p.v[2] + p.v[3])) + ((p.v[4] + p.v[5]) + (p.v[6] + p.v[7]));
 }
@@ -36,11 +40,13 @@ struct loss_row {
     uint32_t target;                 /* its column; ~0: it is not here */
 };
 
+/* Returns what the gradient of a row needs. */
 LS_DEVICE loss_row row_with(float m, float l, float g, uint32_t target) {
     const float inverse = __frcp_rn(l);
     return {shift_of(m), inverse, inverse * g, g, target};
 }
 
+/* Returns the gradient of the target's logit z. */
 LS_DEVICE float at_target(const loss_row &t, float z) { return (weight_of(z, t.shift) * t.inverse - 1.0f) * t.g; }
 
 /* Returns the gradient of eight columns from i on. */
@@ -54,14 +60,14 @@ LS_DEVICE pack<PACK> grad_of(const loss_row &t, const pack<PACK> &z, uint32_t i)
     return d;
 }
 
-/* Return the first column of row r of the logits, and of the gradient. */
+/* Returns the first column of row r of the logits; grads_of(): of the gradient. */
 template <class T> LS_DEVICE const T *logits_of(const ls_cuda_loss &a, size_t r) { return (const T *)a.z + r * a.z_stride + a.first; }
 template <class T> LS_DEVICE T *grads_of(const ls_cuda_loss &a, size_t r) { return (T *)a.dz + r * a.dz_stride + a.first; }
 
 /* ---- sums --------------------------------------------------------------------------------------------------------- */
 
-/* Calls visit(slice, lane) for the sum of each lane, and writes the sums of 32 lanes each to sums[slice][…]; ends with a
- * barrier. */
+/* Calls visit(slice, lane) for the partial sum of each of 512 lanes, and writes the sums of 32 lanes each to sums[slice][…]; ends with a
+ * barrier. All threads of the block call it. */
 template <class F> LS_DEVICE void fold_lanes(uint32_t slices, float *sums, const F &visit) {
     const uint32_t beside = blockDim.x > LANES ? blockDim.x / LANES : 1;
     for (uint32_t s = threadIdx.x / LANES; s < slices; s += beside)
@@ -93,7 +99,7 @@ LS_DEVICE float join_lanes(float sum, uint32_t slices) {
     return __shfl_sync(~0u, sum, 0);
 }
 
-/* Returns the sum of the slices by the tree, of the lanes' sums that fold_lanes() wrote, to all threads. */
+/* Returns the sum of the slices by the tree to all threads, from the lanes' sums that fold_lanes() wrote. */
 LS_DEVICE float join_slices(const float *sums, uint32_t slices) {
     const uint32_t lane = threadIdx.x % 32;
     float low = 0.0f, high = 0.0f;
@@ -116,6 +122,7 @@ template <class T> LS_DEVICE pack<PACK> load_any(const ls_cuda_loss &a, const T 
     return x;
 }
 
+/* Returns the largest logit of a row to all threads; −0 becomes +0. */
 template <class T> LS_DEVICE float max_any(const ls_cuda_loss &a, const T *z, float *space) {
     const uint32_t columns = (uint32_t)a.columns;
     float most = __uint_as_float(0xFF800000u);
@@ -127,6 +134,7 @@ template <class T> LS_DEVICE float max_any(const ls_cuda_loss &a, const T *z, fl
     return block_max(most, space) + 0.0f;
 }
 
+/* Writes the folded sums of exponentials of a row to `sums` (fold_lanes). */
 template <class T> LS_DEVICE void sum_any(const ls_cuda_loss &a, const T *z, float m, float *sums) {
     const float shift = shift_of(m);
     fold_lanes((uint32_t)a.slices, sums, [&](uint32_t s, uint32_t lane) {
@@ -142,6 +150,7 @@ template <class T> LS_DEVICE void sum_any(const ls_cuda_loss &a, const T *z, flo
     });
 }
 
+/* Writes the gradient of a row; NaNs are rounded as the contract has it. */
 template <class T> LS_DEVICE void grad_any(const ls_cuda_loss &a, const T *z, T *dz, const loss_row &t) {
     const uint32_t columns = (uint32_t)a.columns;
     for (uint32_t i = PACK * threadIdx.x; i < columns; i += PACK * blockDim.x) {
@@ -178,10 +187,12 @@ template <class T> LS_DEVICE uint32_t max_two(uint32_t a, uint32_t b) {
 }
 #endif
 
-/* Returns −∞ twice. */
+/* Returns −∞ twice, packed, in the type of the argument. */
 LS_DEVICE uint32_t lowest_two(bf16) { return 0xFF80FF80u; }
+/* Returns −∞ twice, packed, as fp16. */
 LS_DEVICE uint32_t lowest_two(f16) { return 0xFC00FC00u; }
 
+/* Widens the eight logits of 16 bytes. */
 template <class T> LS_DEVICE pack<PACK> wide(const uint4 &z) { return load_pack<PACK>((const T *)&z); }
 
 /* A row: packs below `kept` lie in shared memory, the others are read from z. */
@@ -265,6 +276,7 @@ template <class T> LS_DEVICE void exchange_rows(const row_place<T> &at, const lo
     copy_async_wait<0>();
 }
 
+/* Returns the largest logit of the row to all threads; −0 becomes +0. Waits for the row in shared memory. */
 template <class T> LS_DEVICE float max_of_row(const row_place<T> &at, float *space) {
     uint32_t low = lowest_two(T()), high = low;
     at.visit(threadIdx.x, at.packs, blockDim.x, [&](uint32_t, const uint4 &z) {
@@ -275,6 +287,7 @@ template <class T> LS_DEVICE float max_of_row(const row_place<T> &at, float *spa
     return block_max(max_of_any_zero(wide_of(T(), low & 0xFFFFu), wide_of(T(), low >> 16)), space) + 0.0f;
 }
 
+/* Writes the folded sums of exponentials of the row to `sums` (fold_lanes). */
 template <class T> LS_DEVICE void sum_row(const ls_cuda_loss &a, const row_place<T> &at, float m, float *sums) {
     const float shift = shift_of(m);
     fold_lanes((uint32_t)a.slices, sums, [&](uint32_t s, uint32_t lane) {
@@ -288,7 +301,7 @@ template <class T> LS_DEVICE void sum_row(const ls_cuda_loss &a, const row_place
     });
 }
 
-/* Computes the rows of a block. The sums of 32 lanes each follow the row in shared memory. */
+/* Computes loss, m, l and dz of the rows of a block. The sums of 32 lanes each follow the row in shared memory. */
 template <class T> LS_DEVICE void do_rows(const ls_cuda_loss &a, uint4 *row, float *space) {
     float *sums = (float *)(row + a.kept);
     row_place<T> at = {row, nullptr, (uint32_t)a.kept, (uint32_t)(a.columns + PACK - 1) / PACK, (uint32_t)a.columns};
@@ -325,12 +338,14 @@ template <class T> LS_DEVICE void do_rows(const ls_cuda_loss &a, uint4 *row, flo
     if (dz) exchange_rows<T>(at, t, z_target, dz, nullptr);
 }
 
+/* Computes whole rows of bf16 logits, whose slices begin with packs. */
 LS_KERNEL_ALONE(loss_hgmma_bf16, ls_cuda_loss, THREADS) {
     __shared__ float space[THREADS / 32];
     LS_SHARED(uint4, row);
     do_rows<bf16>(a, row, space);
 }
 
+/* Computes whole rows of fp16 logits, whose slices begin with packs. */
 LS_KERNEL_ALONE(loss_hgmma_f16, ls_cuda_loss, THREADS) {
     __shared__ float space[THREADS / 32];
     LS_SHARED(uint4, row);
@@ -351,6 +366,7 @@ LS_KERNEL_ALONE(loss_hgmma_f16, ls_cuda_loss, THREADS) {
         }                                      \
     } while (0)
 
+/* Computes loss, m, l and dz of one row, read from global memory in every pass. */
 template <class T> LS_DEVICE void do_row_any(const ls_cuda_loss &a, size_t r, float *sums, float *space) {
     const T *z = logits_of<T>(a, r);
     const uint32_t target = (uint32_t)(target_of(a, r) - (int64_t)a.first);
@@ -364,6 +380,7 @@ template <class T> LS_DEVICE void do_row_any(const ls_cuda_loss &a, size_t r, fl
     if (a.l) a.l[r] = l;
 }
 
+/* Computes a whole row of any alignment per block. */
 LS_KERNEL(loss_hgmma_any, ls_cuda_loss, LANES) {
     __shared__ float space[LANES / 32];
     LS_SHARED(float, sums);
@@ -372,6 +389,7 @@ LS_KERNEL(loss_hgmma_any, ls_cuda_loss, LANES) {
 
 /* ---- rows that workers share -------------------------------------------------------------------------------------- */
 
+/* Computes m, and z_target (−∞ if another worker holds the target), of a row per block. */
 LS_KERNEL(loss_hgmma_max, ls_cuda_loss, LANES) {
     __shared__ float space[LANES / 32];
     const size_t r = blockIdx.x;
@@ -386,6 +404,7 @@ LS_KERNEL(loss_hgmma_max, ls_cuda_loss, LANES) {
     });
 }
 
+/* Computes the sums of exponentials of each slice of a row per block. */
 LS_KERNEL(loss_hgmma_sums, ls_cuda_loss, LANES) {
     LS_SHARED(float, sums);
     const size_t r = blockIdx.x;
@@ -398,6 +417,7 @@ LS_KERNEL(loss_hgmma_sums, ls_cuda_loss, LANES) {
     }
 }
 
+/* Computes dz of a row per block from z, m and l. */
 LS_KERNEL(loss_hgmma_grad, ls_cuda_loss, LANES) {
     const size_t r = blockIdx.x;
     const int64_t target = target_of(a, r);

@@ -1,4 +1,4 @@
-/* norm.cu: norms without dropout. */
+/* norm.cu: layer norm and RMS norm without dropout (common/norm.cuh); launched by ops/norm.c. */
 #include "device/cuda/common/norm.cuh"
 
 NORM_KERNELS(layer_norm, false, , false)

@@ -1,4 +1,5 @@
-/* norm_drop.cu: norms with dropout of what is added to the stream in front of them, and of what goes back to there. */
+/* norm_drop.cu: layer norm and RMS norm with dropout of the branch that is added to the residual stream before the norm, and of its
+ * gradient in backward (common/norm.cuh); launched by ops/norm.c. */
 #include "device/cuda/common/norm.cuh"
 
 NORM_KERNELS(layer_norm, false, _drop, true)

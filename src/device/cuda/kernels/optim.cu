@@ -1,9 +1,11 @@
-/* optim.cu: optimizer steps and squared norms (docs/reference/arithmetic.md, "Optimizers", "Squared norm"). */
+/* optim.cu: optimizer steps, state sums (checksums of weights and optimizer state) and squared norms (docs/reference/arithmetic.md,
+ * "Optimizers", "Squared norm"); launched by ops/optim.c. */
 #include "device/cuda/args/optim.h"
 #include "device/cuda/common/pack.cuh"
 
 /* ---- factors of state sums (numerics/state_sum.h) ---------------------------------------------------------------- */
 
+/* Returns the odd factor of element i of a block of state sums. */
 LS_DEVICE uint32_t state_place(uint32_t i) {
     uint32_t z = (i + 1) * 0x9e3779b1u;
     z = (z ^ (z >> 15)) * 0x85ebca77u;
@@ -11,6 +13,7 @@ LS_DEVICE uint32_t state_place(uint32_t i) {
     return (z ^ (z >> 16)) | 1;
 }
 
+/* Mixes the bits of z (splitmix64). */
 LS_DEVICE uint64_t state_mix(uint64_t z) {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
@@ -19,12 +22,13 @@ LS_DEVICE uint64_t state_mix(uint64_t z) {
 
 struct state_factors { uint64_t lo, hi; };
 
+/* Returns the odd factors by which the sum of a block of a tensor goes into lo and hi of its state sum. */
 LS_DEVICE state_factors factors_of(uint64_t tensor, uint64_t block) {
     const uint64_t seed = (tensor + 1) * 0x9e3779b97f4a7c15ull + block * 0xd1b54a32d192ed03ull;
     return {state_mix(seed) | 1, state_mix(seed ^ 0xa0761d6478bd642full) | 1};
 }
 
-/* Returns the sum of a warp's lanes to its first lane. */
+/* Returns the sum of a warp's lanes, modulo 2^64, to its first lane. */
 LS_DEVICE uint64_t warp_total(uint64_t x) {
     for (unsigned half = 16; half > 0; half /= 2) x = x + __shfl_down_sync(~0u, x, half, 32);
     return x;
@@ -32,7 +36,7 @@ LS_DEVICE uint64_t warp_total(uint64_t x) {
 
 /* ---- updates ----------------------------------------------------------------------------------------------------- */
 
-/* Stores the 16-bit copy of the new weights; nothing if `copy` is NULL. */
+/* Stores a pack of new weights, rounded, to the 16-bit copy; nothing if `copy` is NULL. */
 template <int W> LS_DEVICE void store_copy(void *copy, int dtype, size_t i, const pack<W> &w) {
     if (!copy) return;
     if (dtype == LS_CUDA_BF16)
@@ -41,7 +45,7 @@ template <int W> LS_DEVICE void store_copy(void *copy, int dtype, size_t i, cons
         store_pack<W>((f16 *)copy + i, w);
 }
 
-/* Four neighbours of a 16-bit copy, by twos. */
+/* Rounds four weights to the type of the 16-bit copy and packs them by twos. */
 LS_DEVICE void copy_words(int dtype, const pack<4> &w, uint32_t (&two)[2]) {
     if (dtype == LS_CUDA_BF16)
         bits_of_all(bf16(), w, two);
@@ -52,7 +56,7 @@ LS_DEVICE void copy_words(int dtype, const pack<4> &w, uint32_t (&two)[2]) {
 /* Returns +0 for |x| < 2^−126, else x; NaN stays. */
 LS_DEVICE float flush(float x) { return __uint_as_float(__float_as_uint(x) & 0x7FFFFFFFu) < 0x1p-126f ? 0.0f : x; }
 
-/* The part of a block: its piece, in shared memory, and elements begin … end − 1 of that. */
+/* The part of a thread block: its piece, in shared memory, and elements begin … end − 1 of that. */
 struct update_part {
     const ls_cuda_update_piece *piece;
     size_t begin, end;
@@ -81,11 +85,13 @@ template <int N> struct state_pack { pack<4> g, x[N]; };
 /* A thread's share of a tile: a block of threads processes one block of sums (LS_CHECK_BLOCK) at a time. */
 template <int N> struct state_tile { state_pack<N> pack[LS_CUDA_OPTIM_PACKS]; };
 
+/* Returns state t of a piece: w, then the moments; NULL if there is none. */
 LS_DEVICE float *state_at(const ls_cuda_update_piece &p, int t) { return t == 0 ? p.w : p.moment[t - 1]; }
 
 /* Returns the first element of pack u of this thread, in the tile that begins with element `begin`. */
 LS_DEVICE size_t pack_at(size_t begin, int u) { return begin + 4 * ((size_t)u * LS_CUDA_PACK_THREADS + threadIdx.x); }
 
+/* Returns whether an element belongs to the piece. */
 LS_DEVICE bool is_in(const ls_cuda_update_piece &p, size_t i) { return i >= p.from && i < p.n; }
 
 /* Loads a tile; elements outside the piece are 0. */
@@ -113,6 +119,7 @@ template <int N> LS_DEVICE void load_tile(const ls_cuda_update_piece &p, size_t 
     }
 }
 
+/* Stores the new states of a tile and its 16-bit copy; elements outside the piece are left alone. */
 template <int N>
 LS_DEVICE void store_tile(const ls_cuda_update_piece &p, size_t begin, bool is_whole, const state_tile<N> &tile) {
 #pragma unroll
@@ -153,6 +160,7 @@ template <int N> struct state_sums_of {
     uint32_t place[4];
     uint64_t lo = 0, hi[N] = {}; /* lo: of tensor threadIdx.x alone, of all threads */
 
+    /* Prepares the factors for a part that begins with element `begin` of the piece. All threads of the block call it. */
     LS_DEVICE state_sums_of(room &shared, const ls_cuda_update_piece &p, size_t begin) : space(shared), piece(p), begin(begin) {
         const uint64_t first = p.first + begin;
         from = (unsigned)(first % LS_CUDA_STATE_BLOCK);
@@ -164,9 +172,10 @@ template <int N> struct state_sums_of {
         __syncthreads();
     }
 
+    /* Returns the bits of x times the factor of this thread's element k. */
     LS_DEVICE uint64_t times(float x, int k) const { return (uint64_t)__float_as_uint(x) * place[k]; }
 
-    /* Returns the sums of elements i … i + 3 of tensor t. */
+    /* Returns what elements i … i + 3 of state t add to lo and hi of its state sum. */
     LS_DEVICE state_factors sum(int t, size_t i, const pack<4> &x) const {
         const unsigned at = from + (unsigned)(i - begin);
         if (piece.aligned) {
@@ -189,6 +198,7 @@ template <int N> struct state_sums_of {
         x = warp_total(x);
         if (threadIdx.x % 32 == 0) space.tile[turn % 2][after][t][threadIdx.x / 32] = x;
     }
+    /* Returns a tile's sum of state t, before or after the update. */
     LS_DEVICE uint64_t tile_sum(int t, unsigned turn, int after) const {
         uint64_t sum = 0;
 #pragma unroll
@@ -315,6 +325,7 @@ LS_DEVICE void update_part_by(const update_part &part, typename state_sums_of<N>
     if ((p.sums || p.copy_sums) && p.mode != LS_CUDA_UPDATE_CHECK) sums.flush(p.sums);
 }
 
+/* Updates, checks or records the pieces with AdamW's three states: w and two moments. */
 LS_KERNEL(adamw, ls_cuda_update, LS_CUDA_PACK_THREADS) {
     __shared__ ls_cuda_update_piece space;
     __shared__ state_sums_of<3>::room room;
@@ -329,6 +340,7 @@ LS_KERNEL(adamw, ls_cuda_update, LS_CUDA_PACK_THREADS) {
     });
 }
 
+/* Updates, checks or records the pieces with SGD's states: w and, with momentum, one moment. */
 LS_KERNEL_MANY(sgd, ls_cuda_update, LS_CUDA_PACK_THREADS, 3) {
     __shared__ ls_cuda_update_piece space;
     __shared__ state_sums_of<2>::room room;
@@ -347,8 +359,8 @@ LS_KERNEL_MANY(sgd, ls_cuda_update, LS_CUDA_PACK_THREADS, 3) {
 
 /* ---- squared norms ----------------------------------------------------------------------------------------------- */
 
-/* Adds x to an exact sum by atomics: 32 bits of a fixed-point integer in each word (numerics/exact_sum.h). The words are
- * integers, so the order does not matter. */
+/* Adds x to an exact sum by atomics: 32 bits of a fixed-point integer in each word (numerics/exact_sum.h); infinity and NaN count in the
+ * last word. The words are integers, so the order does not matter. */
 LS_DEVICE void exact_add(unsigned long long *words, double x) {
     const unsigned long long bits = (unsigned long long)__double_as_longlong(x), low32 = 0xFFFFFFFFull;
     const unsigned exponent = (unsigned)(bits >> 52) & 0x7FFu, place = exponent > 0 ? exponent - 1 : 0;
@@ -364,7 +376,7 @@ LS_DEVICE void exact_add(unsigned long long *words, double x) {
         if (part[i]) atomicAdd(words + place / 32 + i, bits >> 63 ? 0ull - part[i] : part[i]);
 }
 
-/* Sums a block of elements with half a warp: thread j of sixteen is lane j. */
+/* Adds Σ x² of each block of elements, in double, to the exact sum: half a warp a block, thread j of sixteen is lane j. */
 LS_KERNEL(square_sums, ls_cuda_squares, 16 * LS_CUDA_SQUARE_BLOCKS) {
     enum { AT_ONCE = 16 };
     __shared__ unsigned long long words[LS_CUDA_EXACT_WORDS];
@@ -437,7 +449,8 @@ LS_DEVICE void state_flush(unsigned long long *out, uint64_t &lo, uint64_t &hi) 
     lo = hi = 0;
 }
 
-/* Gives each warp consecutive blocks, so that it adds few sums to memory: all warps add to the same ones. */
+/* Adds the state sums of all pieces to their `out`. Each warp has consecutive blocks, so that it adds few sums to memory: all warps add
+ * to the same ones. */
 LS_KERNEL(state_sums, ls_cuda_state, LS_CUDA_STATE_THREADS) {
     const unsigned lane = threadIdx.x % 32, warps = gridDim.x * (LS_CUDA_STATE_THREADS / 32);
     const unsigned warp = blockIdx.x * (LS_CUDA_STATE_THREADS / 32) + threadIdx.x / 32;

@@ -1,19 +1,21 @@
-/* pooling.cu: pooling (docs/reference/arithmetic-images.md, "Pooling"). A thread has a group of neighbouring channels of one
- * window (forward) or of one pixel (backward), which goes to the windows that have it, so that no two threads write to
- * one place. */
+/* pooling.cu: max and mean pooling (docs/reference/arithmetic-images.md, "Pooling"); launched by ops/pooling.c. A thread has a group of
+ * neighbouring channels of one window (forward) or of one pixel (backward), which it sums over the windows that contain it, so that no two
+ * threads write to one place. */
 #include "device/cuda/common/base.cuh"
 #include "device/cuda/args/pooling.h"
 
-/* What is there along one side: taps begin … end−1 of a window, or windows begin … end−1 of a pixel. */
+/* What exists along one side: taps begin … end−1 of a window, or windows begin … end−1 of a pixel. */
 struct span {
     uint32_t begin, end;
 };
 
+/* Returns the taps of a window that lie inside the image. */
 LS_DEVICE span taps_of(uint32_t window, uint32_t size, uint32_t kernel, uint32_t stride, uint32_t pad) {
     uint32_t first = window * stride, last = size + pad - first;
     return {first < pad ? pad - first : 0, last < kernel ? last : kernel};
 }
 
+/* Returns the windows that contain a pixel. */
 LS_DEVICE span windows_of(uint32_t pixel, uint32_t count, uint32_t kernel, const ls_cuda_divider &stride,
                           uint32_t pad) {
     uint32_t at = pixel + pad, end = divide(at, stride) + 1;
@@ -45,6 +47,7 @@ template <int V> struct channels {
 /* Group `at` of what is written: its image, row, column and first channel. */
 struct place {
     uint32_t image, y, x, channel;
+    /* Computes the fields for group `at`, of V channels. */
     template <int V> LS_DEVICE void find(const ls_cuda_pooling &a, uint32_t at) {
         uint32_t pixel = divide(at, a.groups), line = divide(pixel, a.across);
         channel = (at - pixel * a.groups.divisor) * V;
@@ -54,10 +57,12 @@ struct place {
     }
 };
 
+/* Returns the element of x or dx of a pixel, at the place's image and channel. */
 LS_DEVICE size_t pixel_at(const ls_cuda_pooling &a, const place &p, uint32_t y, uint32_t x) {
     return (((size_t)p.image * a.height + y) * a.width + x) * a.channels + p.channel;
 }
 
+/* Returns the element of y, dy or taps of a window, at the place's image and channel. */
 LS_DEVICE size_t window_at(const ls_cuda_pooling &a, const place &p, uint32_t y, uint32_t x) {
     return (((size_t)p.image * a.rows + y) * a.columns + x) * a.channels + p.channel;
 }
@@ -79,6 +84,7 @@ LS_DEVICE bool is_larger(float x, float most) {
     return x != x || x > most || (x == most && __float_as_uint(most) > __float_as_uint(x));
 }
 
+/* Computes y and taps of V channels of a window; the first of equal maxima wins, NaN above all. */
 template <int V> LS_DEVICE void max_window(const ls_cuda_pooling &a, uint32_t at) {
     place p = {};
     p.find<V>(a, at);
@@ -109,6 +115,7 @@ template <int V> LS_DEVICE void max_window(const ls_cuda_pooling &a, uint32_t at
         a.taps[to] = tap[0];
 }
 
+/* Computes dx of V channels of a pixel: the sum of dy of the windows whose maximum it is. */
 template <int V> LS_DEVICE void max_pixel(const ls_cuda_pooling &a, uint32_t at) {
     place p = {};
     p.find<V>(a, at);
@@ -135,16 +142,18 @@ template <int V> LS_DEVICE void max_pixel(const ls_cuda_pooling &a, uint32_t at)
     sum.store(a.dx + pixel_at(a, p, p.y, p.x));
 }
 
+/* The kernels of max pooling: y and taps forward, dx backward. */
 LS_KERNEL(max_pool_forward, ls_cuda_pooling, LS_CUDA_POOLING_THREADS){
     LS_FOR_GROUPS(max_window)} LS_KERNEL(max_pool_backward, ls_cuda_pooling,
                                          LS_CUDA_POOLING_THREADS){LS_FOR_GROUPS(max_pixel)}
 
-/* Returns 1 / the number of pixels that count in the mean. */
+/* Returns 1 / the number of pixels that count in the mean: those inside the image, or, with count_pad, all of the window. */
 LS_DEVICE float share_of(const ls_cuda_pooling &a, span down, span across) {
     uint32_t there = (down.end - down.begin) * (across.end - across.begin);
     return __fdiv_rn(1.0f, (float)(a.count_pad ? a.kernel_y * a.kernel_x : there));
 }
 
+/* Computes y of V channels of a window. */
 template <int V> LS_DEVICE void mean_window(const ls_cuda_pooling &a, uint32_t at) {
     place p = {};
     p.find<V>(a, at);
@@ -163,6 +172,7 @@ template <int V> LS_DEVICE void mean_window(const ls_cuda_pooling &a, uint32_t a
     sum.store(a.y + window_at(a, p, p.y, p.x));
 }
 
+/* Computes dx of V channels of a pixel: the sum of its windows' dy, each times its share. */
 template <int V> LS_DEVICE void mean_pixel(const ls_cuda_pooling &a, uint32_t at) {
     place p = {};
     p.find<V>(a, at);
@@ -180,6 +190,7 @@ template <int V> LS_DEVICE void mean_pixel(const ls_cuda_pooling &a, uint32_t at
     sum.store(a.dx + pixel_at(a, p, p.y, p.x));
 }
 
+/* The kernels of mean pooling: y forward, dx backward. */
 LS_KERNEL(mean_pool_forward, ls_cuda_pooling, LS_CUDA_POOLING_THREADS){
     LS_FOR_GROUPS(mean_window)} LS_KERNEL(mean_pool_backward, ls_cuda_pooling, LS_CUDA_POOLING_THREADS) {
     LS_FOR_GROUPS(mean_pixel)

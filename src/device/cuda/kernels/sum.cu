@@ -1,4 +1,4 @@
-/* sum.cu: sums and maxima of several tensors, element by element. */
+/* sum.cu: sums and maxima of several tensors, scaling and filling, element by element; launched by ops/sum.c. */
 #include "device/cuda/args/sum.h"
 #include "device/cuda/common/list.cuh"
 #include "device/cuda/common/math.cuh"
@@ -6,6 +6,7 @@
 
 template <int W> struct two_packs { pack<W> a, b; };
 
+/* Computes y = a + b; b has type T. */
 template <class T> LS_DEVICE void add_elems(const ls_cuda_add &a) {
     each_elem<4, LS_CUDA_SUM_PACKS>(
         a.flat,
@@ -15,10 +16,12 @@ template <class T> LS_DEVICE void add_elems(const ls_cuda_add &a) {
         [&](auto w, size_t i, const auto &in) { store_pack<w.n>(a.y + i, add(in.a, in.b)); });
 }
 
+/* Computes y = a + b; b may be 16-bit. */
 LS_KERNEL(add, ls_cuda_add, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.b_dtype, T, { add_elems<T>(a); });
 }
 
+/* Computes y = x·factor. */
 LS_KERNEL(scale, ls_cuda_scale, LS_CUDA_PACK_THREADS) {
     const float factor = a.factor;
     each_elem<4, LS_CUDA_SUM_PACKS>(
@@ -28,6 +31,7 @@ LS_KERNEL(scale, ls_cuda_scale, LS_CUDA_PACK_THREADS) {
         });
 }
 
+/* Sets every element of y to the factor. */
 LS_KERNEL(set, ls_cuda_scale, LS_CUDA_PACK_THREADS) {
     const float factor = a.factor;
     each_elem<4, LS_CUDA_SUM_PACKS>(
@@ -52,6 +56,7 @@ template <int W, class F> LS_DEVICE pack<W> sum_eight(const F &leaf, int first, 
     return x[0];
 }
 
+/* Returns the balanced binary tree over `count` leaves, leaf k at leaf(k). */
 template <int W, class F> LS_DEVICE pack<W> sum_all(const F &leaf, int count) {
     if (count <= EIGHT) return sum_eight<W>(leaf, 0, count);
     tree<W> t;
@@ -90,6 +95,7 @@ LS_KERNEL(tree_sum_few, ls_cuda_join, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.dtype, T, { a.count <= 2 ? tree_few<2, LS_CUDA_TREE_PACKS, T>(a) : tree_few<4, LS_CUDA_TREE_PACKS, T>(a); });
 }
 
+/* Computes the tree of any number of leaves, element by element. */
 template <class T> LS_DEVICE void tree_elems(const ls_cuda_join &a) {
     each_elem<4, 1>(
         a.flat,
@@ -99,11 +105,12 @@ template <class T> LS_DEVICE void tree_elems(const ls_cuda_join &a) {
         [&](auto w, size_t i, const auto &sum) { store_pack<w.n>(a.out + i, sum); });
 }
 
+/* Computes the tree of any number of leaves; tree_sum_few is faster for up to four. */
 LS_KERNEL(tree_sum, ls_cuda_join, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.dtype, T, { tree_elems<T>(a); });
 }
 
-/* Vectors are short: a thread has one number. */
+/* Computes the tree over the rows of each piece into its first row. Vectors are short: a thread has one number. */
 LS_KERNEL(tree_rows, ls_cuda_tree_rows, LS_CUDA_PACK_THREADS) {
     int piece = 0;
     for (int end = a.count; piece + 1 < end;) {
@@ -115,6 +122,7 @@ LS_KERNEL(tree_rows, ls_cuda_tree_rows, LS_CUDA_PACK_THREADS) {
     if (i < n) store_pack<1>(rows, sum_all<1>([&](int k) { return (const float *)rows + (size_t)k * n; }, a.leaves));
 }
 
+/* Computes the maximum of the inputs; NaN wins and becomes the one NaN, +0 > −0. */
 LS_KERNEL(max, ls_cuda_join, LS_CUDA_PACK_THREADS) {
     each_elem<4, 1>(
         a.flat,

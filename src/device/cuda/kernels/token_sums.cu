@@ -1,18 +1,22 @@
-/* token_sums.cu: gradients of parameters that are not matrices (docs/reference/arithmetic.md, "Sums over tokens").
+/* token_sums.cu: gradients of biases and norms, sums over tokens (docs/reference/arithmetic.md, "Sums over tokens"); launched by
+ * ops/token_sums.c and ops/norm.c.
  *
- * A first kernel computes the chains of each (sequence, token slice) in parallel and writes a number for each column to
- * scratch. Then token_join adds them, a thread for some columns: sequences in order, groups by the tree. */
+ * A first kernel computes the chain (the sum in order) of each (sequence, token slice) in parallel and writes a number for each column to
+ * scratch. Then token_join adds them, a thread for some columns: sequences in order, gradient groups by the tree. */
 #include "device/cuda/args/token_sums.h"
 #include "device/cuda/common/list.cuh"
 #include "device/cuda/common/tree.cuh"
 
+/* A thread's sums: w of products with the normalised x, b of dy. */
 template <int W> struct chain_sums { pack<W> w, b; };
 
+/* What a kind of sum loads of a pack of a token's row. */
 template <int W> struct chain_packs {
     pack<W> dy, x;
     float mean, rstd;
 };
 
+/* Loads a pack of a row; x, mean and rstd only if the kind needs them. */
 template <int KIND, int W, class T> LS_DEVICE chain_packs<W> load_token(const ls_cuda_chains &a, size_t row, size_t c) {
     chain_packs<W> in = {};
     in.dy = load_pack<W>((const T *)a.dy + row * a.dy_stride + c);
@@ -32,6 +36,7 @@ template <int KIND, int W, class T> struct chain_rows {
           mean(KIND == LS_CUDA_CHAIN_LAYER ? a.mean + row : nullptr),
           rstd(KIND == LS_CUDA_CHAIN_BIAS ? nullptr : a.rstd + row) {}
 
+    /* Loads the pack of the next row, and advances. */
     LS_DEVICE chain_packs<W> load_next(const ls_cuda_chains &a) {
         chain_packs<W> in = {};
         in.dy = load_pack<W>(dy), dy += a.dy_stride;
@@ -41,6 +46,7 @@ template <int KIND, int W, class T> struct chain_rows {
     }
 };
 
+/* Continues the chains with one token. */
 template <int KIND, int W> LS_DEVICE void add_token(chain_sums<W> &sums, const chain_packs<W> &in) {
 #pragma unroll
     for (int k = 0; k < W; k++) {
@@ -81,6 +87,7 @@ LS_DEVICE chain_sums<W> chain_of_block(const ls_cuda_chains &a, size_t row, size
     return sums;
 }
 
+/* Writes the sums of chain `number`: out[0] gets dw, or db of a bias; out[1] db of a layer norm. */
 template <int KIND, int W>
 LS_DEVICE void store_chain(const ls_cuda_chains &a, size_t number, size_t c, const chain_sums<W> &sums) {
     const size_t at = number * a.rows.columns + c;
@@ -88,13 +95,14 @@ LS_DEVICE void store_chain(const ls_cuda_chains &a, size_t number, size_t c, con
     if (KIND == LS_CUDA_CHAIN_LAYER) store_pack<W>(a.out[1] + at, sums.b);
 }
 
-/* Sets row and end to the rows of chain `number`. */
+/* Sets row and end to the rows of the (sequence, slice) `number`. */
 LS_DEVICE void rows_of(const ls_cuda_chains &a, size_t number, size_t &row, size_t &end) {
     const size_t sequence = number / a.slices.slices, slice = number % a.slices.slices;
     row = sequence * a.slices.T + token_of(a.slices, slice);
     end = sequence * a.slices.T + token_of(a.slices, slice + 1);
 }
 
+/* Computes slices that are one chain each, a thread for a pack of columns. */
 template <int KIND, int W, int U, class T> LS_DEVICE void chains(const ls_cuda_chains &a) {
     const size_t packs = a.rows.columns / W, lanes = (size_t)1 << a.rows.lanes_log2,
                  together = blockDim.x >> a.rows.lanes_log2;
@@ -173,6 +181,7 @@ LS_DEVICE pack<W> join_group(const ls_cuda_token_join &a, const float *in, size_
     return sum;
 }
 
+/* Joins one sum: each row over the sequences in order by groups, then by the tree; a slice without tokens gets −0, or what was there. */
 template <int W> LS_DEVICE void join(const ls_cuda_token_join &a, const float *from, float *to) {
     walk_rows<W, 1>(
         a.rows, [&](auto, size_t, size_t) { return 0; },
@@ -196,15 +205,14 @@ template <int W> LS_DEVICE void join(const ls_cuda_token_join &a, const float *f
         });
 }
 
+/* Joins the chains of all sums; blockIdx.z is the sum. */
 LS_KERNEL(token_join, ls_cuda_token_join, LS_CUDA_PACK_THREADS) {
     const float *in = a.in[blockIdx.z];
     float *out = a.out[blockIdx.z];
     a.rows.aligned ? join<4>(a, in, out) : join<1>(a, in, out);
 }
 
-/* Returns the sum of `count` numbers, `stride` apart, in order: the blocks of tokens of a sequence. For token_join_few: with
- * few columns, a block has 32 columns of a slice, its warps add the blocks of tokens of different sequences, and the first
- * warp joins these. */
+/* Returns the sum of `count` numbers, at least one, `stride` apart, in order: the blocks of tokens of a slice of a sequence. */
 LS_DEVICE float join_chain(const float *in, size_t stride, size_t count) {
     enum { AT_ONCE = 8 };
     float sum = *in;
@@ -231,15 +239,18 @@ struct group_sums {
         : start(start), sum(start), group(0), bound(size_at(a.bounds, 1)) {
         t.begin();
     }
+    /* Ends a group: pushes its sum to the tree and begins the next group. */
     LS_DEVICE void end_group(const ls_cuda_token_join &a) {
         t.push(group++, {{sum}});
         sum = start;
         if (group < a.groups) bound = size_at(a.bounds, group + 1);
     }
+    /* Adds what a sequence contributes; sequences ascend. */
     LS_DEVICE void take(const ls_cuda_token_join &a, size_t sequence, float x) {
         while (sequence >= bound) end_group(a);
         sum = sum + x;
     }
+    /* Returns the tree over all groups. */
     LS_DEVICE float end(const ls_cuda_token_join &a) {
         while (group < a.groups) end_group(a);
         t.end();
@@ -247,6 +258,8 @@ struct group_sums {
     }
 };
 
+/* Joins the chains of few columns, or of slices cut into blocks of tokens: a thread block has 32 columns of a slice, its warps add the
+ * blocks of tokens of different sequences, and the first warp joins these. blockIdx.z is the sum. */
 LS_KERNEL(token_join_few, ls_cuda_token_join, 32 * LS_CUDA_JOIN_WARPS) {
     enum { TURNS = 4, SEQUENCES = TURNS * LS_CUDA_JOIN_WARPS };
     __shared__ float parts[SEQUENCES][32];

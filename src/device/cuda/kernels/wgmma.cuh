@@ -1,8 +1,7 @@
-/* wgmma.cuh: instructions of compute capability 9.0: wgmma (MMA of tiles in shared memory by a warpgroup, 128 threads), TMA
- * loads and stores of tiles, and mbarriers that TMA loads complete.
+/* wgmma.cuh: instructions of compute capability 9.0 (Hopper) for the GEMM kernels of hgmma.cuh: wgmma (MMA of tiles in shared memory by a
+ * warpgroup, 128 threads), TMA loads and stores of tiles, and mbarriers that TMA loads complete.
  *
- * Tiles in shared memory have rows of 128 bytes in the 128-byte swizzle of TMA: piece p of 16 bytes of row r is at
- * p ^ (r mod 8). */
+ * Tiles in shared memory have rows of 128 bytes in the 128-byte swizzle of TMA: piece p of 16 bytes of row r is at p ^ (r mod 8). */
 #pragma once
 #include "device/cuda/common/base.cuh"
 
@@ -14,11 +13,12 @@
 #include "wgmma_on_cpu.h" /* all of it, for tests without a GPU */
 #elif defined(LS_HAS_WGMMA)
 
+/* Returns the address in shared memory, as PTX instructions take it. */
 LS_DEVICE uint32_t shared_at(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
 
 /* ---- barriers in shared memory ------------------------------------------------------------------------------------- */
 
-/* Initializes an mbarrier for so many arrivals. */
+/* Initializes an mbarrier whose phase completes after so many arrivals and all announced bytes. One thread calls it. */
 LS_DEVICE void barrier_open(uint64_t *b, int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_at(b)), "r"(arrivals));
 }
@@ -28,10 +28,11 @@ LS_DEVICE void barriers_are_open() { asm volatile("fence.mbarrier_init.release.c
 LS_DEVICE void barrier_expect(uint64_t *b, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_at(b)), "r"(bytes) : "memory");
 }
+/* Arrives at a barrier, without waiting. */
 LS_DEVICE void barrier_arrive(uint64_t *b) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_at(b)) : "memory");
 }
-/* Waits until the phase with this parity is complete. */
+/* Waits until the phase with this parity (0 for the first, then 1, 0, …) is complete; returns at once for parity 1 of a new barrier. */
 LS_DEVICE void barrier_wait(uint64_t *b, uint32_t parity) {
     asm volatile("{\n.reg .pred p;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra DONE;\nbra AGAIN;\nDONE:\n}" ::"r"(
                      shared_at(b)),
@@ -50,27 +51,31 @@ LS_DEVICE void tile_load(void *to, const ls_cuda_tensor_map &map, uint64_t *barr
                  "l"(&map), "r"(shared_at(barrier)), "r"(x), "r"(y), "r"(z)
                  : "memory");
 }
-/* Starts to store a tile, as a bulk group of this thread. */
+/* Starts to store a tile at (x, y, z) of the matrix, as a bulk group of this thread; elements outside the matrix are not written. */
 LS_DEVICE void tile_store(const ls_cuda_tensor_map &map, const void *from, int x, int y, int z) {
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(&map), "r"(shared_at(from)),
                  "r"(x), "r"(y), "r"(z)
                  : "memory");
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
-/* Wait until at most N stores of this thread still read shared memory; until all are complete. */
+/* Waits until at most N stores of this thread still read shared memory, which may then be overwritten. */
 template <int N> LS_DEVICE void stores_read() { asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory"); }
+/* Waits until all stores of this thread are complete. */
 LS_DEVICE void stores_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 /* Makes this thread's writes to shared memory visible to TMA. */
 LS_DEVICE void shared_is_written() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 /* ---- wgmma --------------------------------------------------------------------------------------------------------- */
 
-/* Raise and lower the registers of each thread of a warpgroup to N (setmaxnreg). */
+/* Raises the registers of each thread of this warpgroup to N (setmaxnreg), and give_registers() lowers them. All its threads call it. */
 template <int N> LS_DEVICE void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N)); }
 template <int N> LS_DEVICE void give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N)); }
 
+/* Must precede the first wgmma: orders register writes before it. */
 LS_DEVICE void wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+/* Makes all wgmma since the last commit one group. */
 LS_DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+/* Waits until at most N groups of wgmma are in flight; accumulators of others may be read. */
 template <int N> LS_DEVICE void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
 /* Returns the matrix descriptor of a tile in shared memory: rows of 128 bytes in groups of 8, 1024 bytes apart. If k goes
@@ -115,7 +120,9 @@ LS_WGMMA_OF(128, "256", "%128", "%129", "%130", "%131", "%132")
 
 /* ---- flags in global memory ------------------------------------------------------------------------------------------ */
 
+/* Sets a flag, after all earlier writes of this thread are visible to the GPU. */
 LS_DEVICE void flag_set(uint32_t *flag) { asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(flag), "r"(1) : "memory"); }
+/* Waits until a flag is set; later reads see what was written before that. */
 LS_DEVICE void flag_await(const uint32_t *flag) {
     uint32_t is_set;
     do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(is_set) : "l"(flag) : "memory");

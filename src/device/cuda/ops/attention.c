@@ -1,5 +1,7 @@
-/* attention.c: launches attention with chains, of B sequences in one or more parts. All parts are one launch, which
- * finds its heads in a list of the parts. */
+/* attention.c: launches attention for B sequences. With chains (dot products in ascending order, one fused
+ * multiply-add after another) its own kernels (kernels/attention.cu); with the matrix unit hgmma those of
+ * attention_hgmma.c. A call has one or more parts (slices of the heads); all parts are one launch, which finds its
+ * heads in a list of the parts. */
 #include "device/cuda/args/attention.h"
 
 #include <assert.h>
@@ -15,8 +17,9 @@ enum {
     PARTS_MAX = LS_CUDA_LIST_BYTES / sizeof(ls_cuda_attention_part),
 };
 
-/* One pass: its kernel for heads of at most `size`; the rows of the tile that a block owns, and of the tiles that it
- * streams through; for keys, how many of the streamed tiles are in shared memory. */
+/* One pass over tiles: its kernel, for heads of at most `size` elements; the rows of the tile that a block owns
+ * (`own`), and of the tiles that it streams through (`other`); for keys, how many of the streamed tiles are in
+ * shared memory. */
 typedef struct pass {
     ls_cuda_kernel kernel;
     size_t size, own, other, tiles;
@@ -37,19 +40,23 @@ static const pass keys_passes[SIZES] = {{LS_CUDA_attention_keys_64, 64, 128, 64,
                                         {LS_CUDA_attention_keys_any, 128, 64, 64, 1},
                                         {LS_CUDA_attention_keys_wide, 256, 32, 32, 2}};
 
+/* Returns the row of the tables above for this head size; 3, heads of more than 128 elements, up to 256. */
 static int size_index(size_t head_size) { return head_size == 64 ? 0 : head_size == 128 ? 1 : head_size < 128 ? 2 : 3; }
 
+/* Returns the kernel's view of a tensor of heads; its sequences are `rows` rows apart. */
 static ls_cuda_heads heads_of(const void *at, size_t row_stride, size_t head_stride, size_t rows) {
     ls_cuda_heads h = {.row_stride = row_stride, .head_stride = head_stride, .sequence_stride = rows * row_stride};
     memcpy(&h.at, &at, sizeof at);
     return h;
 }
 
+/* Returns whether every row of every head allows loads of four elements. */
 static bool is_aligned(const ls_cuda_heads *h, ls_dtype act) {
     return (uintptr_t)h->at % (4 * ls_dtype_bytes(act)) == 0 && h->row_stride % 4 == 0 && h->head_stride % 4 == 0;
 }
 
 LS_ASSERT_ARGS(ls_attention, 22);
+/* Converts one part of a call to the kernel's argument. */
 static ls_cuda_attention_part part_of(const ls_attention_call *call, const ls_attention *a) {
     size_t queries = call->query_rows, keys = call->key_rows;
     return (ls_cuda_attention_part){
@@ -84,7 +91,8 @@ static bool part_is_aligned(const ls_cuda_attention_part *p, ls_dtype act, bool 
     return true;
 }
 
-/* Checks what a GPU supports, by the first part. */
+/* Checks what a GPU supports, by the first part: type, unit, causal mask, head size, length and number of parts.
+ * LS_ERR_INPUT or, for too many positions, LS_ERR_RESOURCE. */
 static ls_status check_attention(const ls_attention_call *call) {
     const ls_attention *a = &call->parts[0];
     if (a->act != LS_F32 && a->act != LS_BF16 && a->act != LS_F16)
@@ -108,7 +116,8 @@ static ls_status check_attention(const ls_attention_call *call) {
     return LS_OK;
 }
 
-/* Checks a call and fills *job. LS_ERR_INPUT for a call that GPUs do not support. */
+/* Checks a call (check_attention) and fills *job, with the list of parts on the device. `backward`: gradients must
+ * be aligned, too, for vector loads. */
 static ls_status open_job(ls_device *device, const ls_attention_call *call, bool backward, ls_cuda_attention_job *job) {
     assert(call->nparts >= 1);
     LS_TRY(check_attention(call));
@@ -140,6 +149,8 @@ static ls_status open_job(ls_device *device, const ls_attention_call *call, bool
     return LS_OK;
 }
 
+/* Launches a pass over `rows` rows of `heads` heads of every sequence, a block for each p->own of them, with
+ * `elems` floats of shared memory. Nothing without sequences. */
 static ls_status run_pass(ls_device *device, const ls_cuda_attention_job *job, const pass *p, size_t rows, size_t heads,
                           unsigned threads, size_t elems) {
     if (!job->B) return LS_OK;
@@ -147,22 +158,27 @@ static ls_status run_pass(ls_device *device, const ls_cuda_attention_job *job, c
     return ls_cuda_launch(device, p->kernel, grid, threads, elems * sizeof(float), &job->args);
 }
 
+/* Launches the first step of backward: D of the contract, the dot product of dout and o for each query and head. */
 static ls_status run_dots(ls_device *device, const ls_cuda_attention_job *job) {
     if (!job->B) return LS_OK;
     ls_cuda_grid grid = {ls_cuda_divide_up(job->queries, LS_CUDA_ATTENTION_DOTS_ROWS), job->heads, job->B};
     return ls_cuda_launch(device, LS_CUDA_attention_dots, grid, 16 * LS_CUDA_ATTENTION_DOTS_ROWS, 0, &job->args);
 }
 
-/* Runs forward for few queries (generation): a block for each query and head, with its scores in shared memory. */
+/* Launches forward for few queries (generation): a block for each query and head, with its scores in `bytes` of
+ * shared memory. */
 static ls_status run_few(ls_device *device, const ls_cuda_attention_job *job, size_t bytes) {
     ls_cuda_grid grid = {job->queries, job->heads, job->B};
     return ls_cuda_launch(device, LS_CUDA_attention_few, grid, LS_CUDA_ATTENTION_FEW_THREADS, bytes, &job->args);
 }
 
+/* Returns whether the matrix unit hgmma computes this call: 16-bit tensors, and the unit says so. */
 static bool is_hgmma(const ls_attention_call *call) {
     return call->parts[0].act != LS_F32 && call->parts[0].unit == LS_UNIT_HGMMA;
 }
 
+/* Launches the computation of o, m and l: by hgmma, by a block per query if there are few (generation), else by tiles.
+ */
 ls_status ls_cuda_op_attention_forward(ls_device *device, const ls_attention_call *call) {
     ls_cuda_attention_job job;
     LS_TRY(open_job(device, call, false, &job));
@@ -176,6 +192,8 @@ ls_status ls_cuda_op_attention_forward(ls_device *device, const ls_attention_cal
                     LS_CUDA_ATTENTION_FORWARD_ELEMS(p->size, p->own, p->other));
 }
 
+/* Launches the computation of dots, then dq (a pass per query tile), then dk and dv (a pass per key tile), or the
+ * kernels of hgmma. first_query must be 0. */
 ls_status ls_cuda_op_attention_backward(ls_device *device, const ls_attention_call *call) {
     assert(call->parts[0].first_query == 0);
     ls_cuda_attention_job job;

@@ -1,4 +1,5 @@
-/* batch_norm.c: batch norm: sums image by image, joined in the order of the images; maps over all numbers.
+/* batch_norm.c: launches batch norm (kernels/batch_norm.cu): sums image by image, joined in the order of the images of
+ * a ghost group (the images over which statistics are taken); then maps over all numbers.
  *
  *     scratch:  | chains [image][channel], one or two of them | */
 #include "device/cuda/args/batch_norm.h"
@@ -7,9 +8,11 @@
 
 #include "device/cuda/ops/ops.h"
 
+/* Returns whether a tensor allows loads of 16 bytes; true for NULL. */
 static bool is_aligned(const void *p) { return (uintptr_t)p % 16 == 0; }
 
 LS_ASSERT_ARGS(ls_batch_norm_call, 22);
+/* Converts a call to the kernels' arguments; what the call lacks (chains, joined, kind, pieces) is zero. */
 static ls_cuda_batch_norm args_of(const ls_batch_norm_call *c) {
     const void *all[] = {c->x,    c->w,  c->b,  c->residual,  c->y,   c->mean,
                          c->rstd, c->dy, c->dx, c->dresidual, c->sum, c->dot};
@@ -42,8 +45,9 @@ static ls_cuda_batch_norm args_of(const ls_batch_norm_call *c) {
     };
 }
 
-/* Runs the kernel for the chains of each image, and joins them by ghost groups to `sum` and, with two chains, `dot`;
- * `kind` says whether as sums or as the statistics of them. */
+/* Launches `kernel`, which sums each image into scratch, then the kernel that joins these sums by ghost groups
+ * into `sum` and, with two sums, `dot`. `kind`, a LS_CUDA_BATCH_NORM_ constant, says what is made of a sum: for
+ * MEAN and RSTD `sum` is NULL and the call's mean, rstd and var are written. */
 static ls_status run_sums(ls_device *device, const ls_batch_norm_call *c, ls_cuda_kernel kernel, int kind, float *sum,
                           float *dot) {
     ls_cuda_batch_norm args = args_of(c);
@@ -61,21 +65,26 @@ static ls_status run_sums(ls_device *device, const ls_batch_norm_call *c, ls_cud
     return ls_cuda_launch(device, LS_CUDA_batch_norm_join, grid, LS_CUDA_BATCH_NORM_CHAINS, 0, &args);
 }
 
+/* Launches the computation of the sums of x of each ghost group and channel into c->sums. */
 ls_status ls_cuda_op_batch_norm_sums(ls_device *device, const ls_batch_norm_call *c) {
     LS_TRY(ls_batch_norm_check(c));
     return run_sums(device, c, LS_CUDA_batch_norm_sums, LS_CUDA_BATCH_NORM_SUMS, c->sums, NULL);
 }
 
+/* Launches the computation of the sums of (x − mean)² into c->sums. */
 ls_status ls_cuda_op_batch_norm_squares(ls_device *device, const ls_batch_norm_call *c) {
     LS_TRY(ls_batch_norm_check(c));
     return run_sums(device, c, LS_CUDA_batch_norm_squares, LS_CUDA_BATCH_NORM_SUMS, c->sums, NULL);
 }
 
+/* Launches the computation of the sums of dy (behind ReLU) into c->sum and of its products with the normalised x into
+ * c->dot. */
 ls_status ls_cuda_op_batch_norm_grad_sums(ls_device *device, const ls_batch_norm_call *c) {
     LS_TRY(ls_batch_norm_check(c));
     return run_sums(device, c, LS_CUDA_batch_norm_grad_sums, LS_CUDA_BATCH_NORM_SUMS, c->sum, c->dot);
 }
 
+/* Launches the kernel that makes mean or rstd (and var), as `kind` says, from c->sums. */
 static ls_status make_stats(ls_device *device, const ls_batch_norm_call *c, int kind) {
     LS_TRY(ls_batch_norm_check(c));
     ls_cuda_batch_norm args = args_of(c);
@@ -85,14 +94,17 @@ static ls_status make_stats(ls_device *device, const ls_batch_norm_call *c, int 
     return ls_cuda_launch(device, LS_CUDA_batch_norm_stats, grid, LS_CUDA_BATCH_NORM_THREADS, 0, &args);
 }
 
+/* Launches the computation of mean from c->sums, the sums of this worker or of all joined. */
 ls_status ls_cuda_op_batch_norm_mean(ls_device *device, const ls_batch_norm_call *c) {
     return make_stats(device, c, LS_CUDA_BATCH_NORM_MEAN);
 }
 
+/* Launches the computation of rstd, and var if it is not NULL, from c->sums, the sums of squares. */
 ls_status ls_cuda_op_batch_norm_rstd(ls_device *device, const ls_batch_norm_call *c) {
     return make_stats(device, c, LS_CUDA_BATCH_NORM_RSTD);
 }
 
+/* Launches a kernel that computes each number by itself; a block has a piece of the pixels of an image. */
 static ls_status run_map(ls_device *device, const ls_batch_norm_call *c, ls_cuda_kernel kernel) {
     LS_TRY(ls_batch_norm_check(c));
     ls_cuda_batch_norm args = args_of(c);
@@ -103,14 +115,18 @@ static ls_status run_map(ls_device *device, const ls_batch_norm_call *c, ls_cuda
                           &args);
 }
 
+/* Launches the computation of y from x, mean and rstd. */
 ls_status ls_cuda_op_batch_norm_apply(ls_device *device, const ls_batch_norm_call *c) {
     return run_map(device, c, LS_CUDA_batch_norm_apply);
 }
 
+/* Launches the computation of dx, and dresidual if it is not NULL, from dy, sum and dot. */
 ls_status ls_cuda_op_batch_norm_input_grad(ls_device *device, const ls_batch_norm_call *c) {
     return run_map(device, c, LS_CUDA_batch_norm_input_grad);
 }
 
+/* Launches the computation of mean, rstd, var and y for statistics of this worker alone. LS_ERR_INPUT if the call has
+ * shared ones, whose sums workers must join between the steps. */
 ls_status ls_cuda_op_batch_norm_forward(ls_device *device, const ls_batch_norm_call *c) {
     if (c->shared || c->count > 0)
         return ls_fail(LS_ERR_INPUT, "batch norm with external statistics does not compute its own; call sums, mean, "

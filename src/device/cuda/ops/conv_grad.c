@@ -1,19 +1,21 @@
-/* conv_grad.c: chooses and launches special kernels for weight gradients of convolutions (kernels/conv_grad.cu). */
+/* conv_grad.c: chooses and launches special kernels for weight gradients of convolutions (kernels/conv_grad.cu),
+ * which slide windows over the images instead of gathering patches for a GEMM; for gemm.c. */
 #include <stdbool.h>
 
 #include "device/cuda/ops/gemm.h"
 #include "device/cuda/ops/ops.h"
 
-/* With more chains than that, a 1 × 1 convolution has enough tiles for a plain GEMM. */
+/* Weights times slices above which a 1 × 1 convolution has enough tiles for a plain GEMM. */
 #define POINT_CHAINS_MAX ((size_t)1 << 18)
 
-/* A kernel for rows of `width` windows. A block has `outs` channels of dy and `ins` of the images. */
+/* A special kernel, for rows of `width` windows at this stride. A block has `outs` channels of dy and `ins` of the
+ * images. */
 struct ls_cuda_windows {
     size_t width, stride;
     ls_cuda_kernel kernel;
     unsigned threads;
     size_t outs, ins, rows; /* rows: of a turn */
-    size_t shared;          /* numbers of the images in shared memory */
+    size_t shared;          /* floats of the images in shared memory; those of dy are added to them */
 };
 
 #define WINDOWS(width, stride, name)                                                                                   \
@@ -37,7 +39,7 @@ static const ls_cuda_windows thin_windows = {
     LS_CUDA_CONV_GRAD_THIN_ROWS,
     LS_CUDA_CONV_GRAD_THIN_RING *LS_CUDA_CONV_GRAD_THIN_WIDTH *LS_CUDA_CONV_GRAD_THIN_CHANNELS};
 
-/* Of any width. */
+/* For 1 × 1 convolutions, of any width. */
 static const ls_cuda_windows point_windows = {1,
                                               1,
                                               LS_CUDA_conv_grad_point,
@@ -47,11 +49,13 @@ static const ls_cuda_windows point_windows = {1,
                                               LS_CUDA_CONV_GRAD_POINTS,
                                               (LS_CUDA_CONV_GRAD_AHEAD + 1) * LS_CUDA_CONV_GRAD_POINTS * 32};
 
+/* Returns the bytes of shared memory of a kernel: for the images, and for dy of the present turn and those loaded
+ * ahead. */
 static size_t window_shared(const ls_cuda_windows *k) {
     return (k->shared + (LS_CUDA_CONV_GRAD_AHEAD + 1) * k->rows * k->width * k->outs) * sizeof(float);
 }
 
-/* Returns whether slices begin and end with whole images. */
+/* Returns whether every slice of k begins and ends with a whole image. */
 static bool slices_are_images(const ls_gemm *g) {
     size_t positions = g->patches->rows_y * g->patches->rows_x;
     if (g->slices <= 1) return g->k % positions == 0;
@@ -60,6 +64,7 @@ static bool slices_are_images(const ls_gemm *g) {
     return true;
 }
 
+/* Returns whether the sizes of a 3 × 3 convolution are those of this kernel. */
 static bool suits_windows(const ls_gemm *g, const ls_cuda_windows *k) {
     const ls_gemm_patches *p = g->patches;
     return p->rows_x == k->width && (size_t)p->step_x == k->stride && p->width == k->stride * k->width &&
@@ -67,7 +72,8 @@ static bool suits_windows(const ls_gemm *g, const ls_cuda_windows *k) {
            g->m % k->outs == 0;
 }
 
-/* Returns whether a 1 × 1 convolution has so few weights that its tiles would not fill the GPU. */
+/* Returns whether this is a 1 × 1 convolution without padding, with so few weights that the tiles of a GEMM would
+ * not fill the GPU. */
 static bool suits_points(const ls_gemm *g) {
     const ls_gemm_patches *p = g->patches;
     return p->taps_y == 1 && p->taps_x == 1 && p->first_y == 0 && p->first_x == 0 &&

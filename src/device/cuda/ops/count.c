@@ -1,4 +1,5 @@
-/* count.c: counting and finding numbers of a kind; losses and right answers. Results stay on the GPU. */
+/* count.c: launches counts and searches of numbers of a kind, and sums of losses and of right answers
+ * (kernels/count.cu). Results stay on the GPU; counts and sums are added to what is there. */
 #include "device/cuda/args/count.h"
 
 #include "device/cuda/ops/ops.h"
@@ -11,7 +12,8 @@ _Static_assert((int)LS_COUNTS == LS_CUDA_COUNTS && LS_COUNT_FLUSHED == 0 && LS_C
                    LS_COUNT_NONZERO == 2 && LS_COUNT_BAD == 3,
                "kernels count in the order of ls_count");
 
-/* Returns a grid with only as many blocks as the GPU runs at once, because each block ends with an atomic addition. */
+/* Returns the grid of a flat array, cut to as many blocks as the GPU runs at once, because each block ends with an
+ * atomic addition. */
 static ls_cuda_grid grid_of(ls_device *device, const ls_cuda_flat *flat, size_t width, size_t packs) {
     ls_cuda_grid grid = ls_cuda_flat_grid(flat, width, packs);
     grid.x = ls_cuda_blocks(device, grid.x);
@@ -19,6 +21,8 @@ static ls_cuda_grid grid_of(ls_device *device, const ls_cuda_flat *flat, size_t 
 }
 
 LS_ASSERT_ARGS(ls_count_call, 5);
+/* Adds the counts of ls_count to c->out: numbers that would flush to zero or come near the limit of c->type after
+ * scaling, nonzero ones, and those that are not finite. */
 ls_status ls_cuda_op_count(ls_device *device, const ls_count_call *c) {
     ls_dtype type = c->type;
     LS_TRY(ls_check_float("counts", type));
@@ -37,6 +41,8 @@ ls_status ls_cuda_op_count(ls_device *device, const ls_count_call *c) {
 }
 
 LS_ASSERT_ARGS(ls_difference_call, 5);
+/* Launches the computation of before = after − before, and adds to *lost the elements that an update left unchanged
+ * although by[i] ≠ 0. */
 ls_status ls_cuda_op_difference(ls_device *device, const ls_difference_call *c) {
     if (c->n == 0) return LS_OK;
     ls_cuda_difference args = {.flat = {.n = c->n}, .before = c->before, .after = c->after, .by = c->by};
@@ -48,6 +54,7 @@ ls_status ls_cuda_op_difference(ls_device *device, const ls_difference_call *c) 
 }
 
 LS_ASSERT_ARGS(ls_find_bad_call, 4);
+/* Sets *index to that of the first element that is not finite; LS_ALL_FINITE if there is none. */
 ls_status ls_cuda_op_find_bad(ls_device *device, const ls_find_bad_call *c) {
     LS_TRY(ls_check_float("a search", c->dtype));
     LS_TRY(ls_device_fill(device, c->index, 0xFF, sizeof *c->index));
@@ -68,6 +75,7 @@ _Static_assert(offsetof(ls_loss_sum, total) == 0 && offsetof(ls_loss_sum, count)
                "kernels add to total, count and bad");
 
 LS_ASSERT_ARGS(ls_add_losses_call, 5);
+/* Adds the losses of the sequences, without the first `context` tokens of each, to the exact sum. */
 ls_status ls_cuda_op_add_losses(ls_device *device, const ls_add_losses_call *c) {
     ls_cuda_losses args = {.loss = c->loss, .n = c->sequences * c->T, .T = c->T, .context = c->context};
     args.sum = (unsigned long long *)(void *)c->sum;
@@ -76,6 +84,7 @@ ls_status ls_cuda_op_add_losses(ls_device *device, const ls_add_losses_call *c) 
 }
 
 LS_ASSERT_ARGS(ls_count_right_call, 6);
+/* Adds to *right the rows of logits whose largest is that of the target. */
 ls_status ls_cuda_op_count_right(ls_device *device, const ls_count_right_call *c) {
     ls_cuda_right args = {.z = c->z, .z_stride = c->z_stride, .rows = c->rows, .columns = c->columns};
     args.targets = c->targets;

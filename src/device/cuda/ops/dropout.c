@@ -1,9 +1,11 @@
-/* dropout.c: dropout, by rows. */
+/* dropout.c: launches dropout with the residual behind it, by rows (kernels/dropout.cu). */
 #include "device/cuda/args/dropout.h"
 
 #include "device/cuda/ops/ops.h"
 #include "device/cuda/ops/take.h"
 
+/* Launches the computation of y = residual + what dropout leaves of x (without a residual, NULL, that alone). Unaligned
+ * rows are divided among threads by the runs of four numbers of the random generator. */
 ls_status ls_cuda_op_dropout_add(ls_device *device, const ls_dropout_call *c) {
     const size_t width = 4;
     LS_TRY(ls_check_float("dropout", c->x_dtype));

@@ -1,14 +1,18 @@
-/* embed.c: embeddings and rotation, by rows. The gradients of the tables are in embed_grad.c. */
+/* embed.c: launches token embeddings and rotary embeddings (RoPE), by rows (kernels/embed.cu). The gradients of
+ * the tables are in embed_grad.c. */
 #include <assert.h>
 
 #include "device/cuda/args/embed.h"
 #include "device/cuda/ops/ops.h"
 #include "device/cuda/ops/pack.h"
 
-enum { WIDTH = 4, COUNT_MAX = INT32_MAX - (1 << 20) }; /* the latter: of what 31 bits count, with a grid behind it */
+/* WIDTH: of a pack; COUNT_MAX: threads that are counted in 31 bits, the last block included. */
+enum { WIDTH = 4, COUNT_MAX = INT32_MAX - (1 << 20) };
 
 LS_ASSERT_ARGS(ls_embed_call, 8);
 LS_ASSERT_ARGS(ls_embed_tokens, 5);
+/* Launches the computation of y = the table's row of each token, plus that of its position if there are positions. Rows
+ * of tokens that this part of the table lacks stay as they are. */
 ls_status ls_cuda_op_embed_forward(ls_device *device, const ls_embed_call *c) {
     const ls_embed_tokens *tokens = c->tokens;
     assert(!c->position || c->period > 0);
@@ -31,6 +35,8 @@ ls_status ls_cuda_op_embed_forward(ls_device *device, const ls_embed_call *c) {
 }
 
 LS_ASSERT_ARGS(ls_rope_call, 14);
+/* Launches the rotation of the heads of each row by its position, or, `back`, the inverse rotation of gradients.
+ * Several launches if rows cannot be counted in 31 bits. LS_ERR_INPUT for sizes that no launch takes. */
 static ls_status rotate(ls_device *device, const ls_rope_call *c, bool back) {
     assert(c->period > 0 && c->d % 2 == 0);
     LS_TRY(ls_check_float("a rotation", c->act));
@@ -73,6 +79,8 @@ static ls_status rotate(ls_device *device, const ls_rope_call *c, bool back) {
     return LS_OK;
 }
 
+/* Rotates by the angle of the position. */
 ls_status ls_cuda_op_rope_forward(ls_device *device, const ls_rope_call *call) { return rotate(device, call, false); }
 
+/* Rotates gradients back, by the negative angle. */
 ls_status ls_cuda_op_rope_backward(ls_device *device, const ls_rope_call *call) { return rotate(device, call, true); }

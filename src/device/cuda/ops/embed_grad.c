@@ -1,4 +1,5 @@
-/* embed_grad.c: the gradients of the token and position tables: sums over tokens. */
+/* embed_grad.c: launches the gradients of the token and position tables (kernels/embed_grad.cu): sums over tokens.
+ * Rows are sorted by token id first, so that the rows of an id are neighbours, in ascending order. */
 #include "device/cuda/args/embed_grad.h"
 
 #include "device/cuda/ops/list.h"
@@ -8,7 +9,9 @@
 
 enum { WIDTH = 4, BLOCKS_Y_MAX = 1 << 15, SCAN_THREADS_MIN = 32, COUNTS_OF_A_THREAD = 8 };
 
-/* Sorts rows by id: sort->to and sort->keys; `spare` and `first` are the memory of rows. */
+/* Launches a stable radix sort of rows by id, a pass of three kernels per digit: row numbers end in sort->to,
+ * their ids' places in sort->keys. `first` and `spare` have room for a number per row and take turns as input and
+ * output. */
 static ls_status sort_tokens(ls_device *device, ls_cuda_sort *sort, uint32_t *first, uint32_t *spare) {
     uint32_t *keys = sort->keys;
     unsigned scan_threads = SCAN_THREADS_MIN;
@@ -32,6 +35,8 @@ static ls_status sort_tokens(ls_device *device, ls_cuda_sort *sort, uint32_t *fi
 }
 
 LS_ASSERT_ARGS(ls_token_grad_call, 5);
+/* Launches the computation of dtoken[id] += the sum of dy over the tokens of each id, in order, by groups. Tokens that
+ * this part of the table lacks are skipped. Takes scratch for the sort. */
 ls_status ls_cuda_op_embed_token_grad(ls_device *device, const ls_token_grad_call *c) {
     const ls_embed_tokens *tokens = c->tokens;
     const ls_token_groups *groups = c->groups;
@@ -79,6 +84,7 @@ ls_status ls_cuda_op_embed_token_grad(ls_device *device, const ls_token_grad_cal
 }
 
 LS_ASSERT_ARGS(ls_position_grad_call, 5);
+/* Launches the computation of dposition[t] = the sum of dy at position t over the sequences, by groups. */
 ls_status ls_cuda_op_embed_position_grad(ls_device *device, const ls_position_grad_call *c) {
     LS_TRY(ls_token_groups_check(c->groups));
     ls_cuda_token_join joins = {.rows = {.rows = c->groups->T, .columns = c->C},

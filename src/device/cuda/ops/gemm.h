@@ -1,4 +1,5 @@
-/* gemm.h: functions that gemm.c, hgmma.c and conv_grad.c call in each other. */
+/* gemm.h: functions by which the files that launch GEMMs (gemm.c, hgmma.c, conv_grad.c, library.c) call each
+ * other. choices.h explains the ways to compute one. */
 #ifndef LS_DEVICE_CUDA_OPS_GEMM_H
 #define LS_DEVICE_CUDA_OPS_GEMM_H
 
@@ -7,19 +8,23 @@
 #include "device/cuda/launch.h"
 #include "device/calls.h"
 
-/* Runs a GEMM by our own kernels. With the matrix unit hgmma, `way` chooses the implementation: one that can run this
- * GEMM, and not LS_CUDA_LIBRARY. */
+/* Launches a GEMM by our own kernels. With the matrix unit hgmma (Hopper's tensor cores), `way`, below
+ * LS_CUDA_LIBRARY, chooses the implementation; if it cannot run this GEMM, the kernels for any shape do. Otherwise
+ * `way` is ignored. */
 ls_status ls_cuda_gemm_run_own(ls_device *device, const ls_gemm *g, ls_cuda_way way);
 
-/* Adds the slices that blocks computed separately into args->parts, by the tree, and runs the epilogue (siblings, bias,
- * rounding). */
+/* Launches the second kernel of a split-K GEMM: adds the sums of the slices (fixed parts of k) at args->parts by a
+ * balanced binary tree into C, and runs the epilogue (siblings, bias, rounding). */
 ls_status ls_cuda_gemm_join_parts(ls_device *device, const ls_cuda_gemm *args);
 
+/* A special kernel for the weight gradient of a convolution, with its tile sizes (conv_grad.c). */
 typedef struct ls_cuda_windows ls_cuda_windows;
 
-/* Returns the special kernel for the weight gradient that this GEMM over patches computes, or NULL if none fits. */
+/* Returns the special kernel for the weight gradient that this GEMM over patches computes, or NULL if none fits
+ * and the caller runs a plain GEMM. `args`: the kernel's arguments of the same GEMM. The result is static. */
 const ls_cuda_windows *ls_cuda_windows_of(const ls_gemm *g, const ls_cuda_gemm *args);
-/* Runs that kernel. With several slices it takes scratch memory for the sum of each. */
+/* Launches a special kernel that ls_cuda_windows_of() returned. With several slices it takes scratch memory for
+ * the sum of each and joins them. */
 ls_status ls_cuda_windows_run(ls_device *device, const ls_gemm *g, const ls_cuda_gemm_gather *args,
                               const ls_cuda_windows *windows);
 

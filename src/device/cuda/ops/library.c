@@ -21,11 +21,11 @@
 #include "device/cuda/ops/hgmma.h"
 
 enum {
-    GUESSES = 6, /* of each way */
-    ROUNDS = 3,
-    REPEATS_MAX = 16,
+    GUESSES = 6,      /* of each way */
+    ROUNDS = 3,       /* of timing */
+    REPEATS_MAX = 16, /* runs of a contender in a round */
     ALIGN_MAX = 256,
-    GRANULE = 16,
+    GRANULE = 16,      /* k of an instruction of the unit */
     NUMBERS = 1048573, /* random numbers; a prime, so that rows begin at different ones */
     EXPONENTS = 14,    /* of these numbers: four decades */
 };
@@ -54,15 +54,16 @@ struct ls_cuda_library {
     bool is_off;                  /* LS_PRODUCT_TRIALS=no: no trials */
     bool takes_small, takes_slow; /* LS_CUBLASLT=any, always: for tests */
     char path[1024];              /* of the file of choices, or "" */
-    ls_cuda_choices kept;
-    double spent_s; /* on trials */
-    known *list;
+    ls_cuda_choices kept;         /* all choices of the file, and those of this run */
+    double spent_s;               /* on trials */
+    known *list;                  /* GEMMs that occurred */
     size_t count, capacity;
 };
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-/* Fills library->path; it stays "" without a cache folder. */
+/* Sets library->path, whose name has a hash of all that makes results comparable: GPU, driver, version of cuBLASLt
+ * and our own kernels. It stays "" without a cache folder. */
 static void find_file(ls_device *device, size_t version, ls_cuda_library *library) {
     char folder[768], name[LS_HASH_TEXT_BYTES];
     int driver;
@@ -76,8 +77,8 @@ static void find_file(ls_device *device, size_t version, ls_cuda_library *librar
     (void)snprintf(library->path, sizeof library->path, "%s/products-%s", folder, name);
 }
 
-/* Returns the library state of a device, opened on first use as LS_CUBLASLT and LS_PRODUCT_TRIALS say. NULL: the device
- * has none, or memory is short. */
+/* Returns the state of autotuning of a device, opened on first use as the variables LS_CUBLASLT and
+ * LS_PRODUCT_TRIALS say; reads the file of choices. NULL: a dry device, or memory is short. */
 static ls_cuda_library *library_of(ls_device *device) {
     ls_cuda_library **slot = ls_cuda_library_of(device);
     if (!slot || *slot) return slot ? *slot : NULL;
@@ -110,9 +111,10 @@ void ls_cuda_library_close(ls_cuda_library *library) {
 
 /* ---- GEMMs ------------------------------------------------------------------------------------------------------- */
 
+/* Returns the number of slices of k, at least 1. */
 static int slices_of(const ls_gemm *g) { return g->slices > 1 ? g->slices : 1; }
 
-/* Returns the alignment of an address in bytes, at most ALIGN_MAX. */
+/* Returns the alignment of an address in bytes, a power of two of at most ALIGN_MAX; ALIGN_MAX for NULL. */
 static unsigned align_of(const void *p) {
     uintptr_t at = (uintptr_t)p, align = at & (~at + 1);
     return !at || align > ALIGN_MAX ? ALIGN_MAX : (unsigned)align;
@@ -127,8 +129,8 @@ static size_t parts_bytes(const ls_gemm *g) {
     return bytes;
 }
 
-/* Returns whether cuBLASLt could compute this GEMM: chains from +0 of one length and, after them, only what a kernel of
- * ours or an addend can do. */
+/* Returns whether cuBLASLt could compute this GEMM: 16-bit operands, slices of equal length that start from +0
+ * and, after them, only what a kernel of ours or one addend can do. */
 static bool is_plain(const ls_gemm *g) {
     int slices = slices_of(g);
     if (g->accumulate || g->end || g->dtype == LS_F32 || (g->period && g->period % GRANULE)) return false;
@@ -138,9 +140,10 @@ static bool is_plain(const ls_gemm *g) {
     return !g->bias && g->siblings <= 1 && g->k;
 }
 
+/* Returns whether a GEMM is large enough for a trial. */
 static bool is_large(const ls_gemm *g) { return 2.0 * (double)g->m * (double)g->n * (double)g->k >= FLOPS_MIN; }
 
-/* Makes the key of a GEMM; alignments are rounded down to powers of two. */
+/* Returns the key of a GEMM for the table of choices. */
 static ls_cuda_product_key key_of(ls_device *device, const ls_gemm *g) {
     ls_cuda_product_key key = {
         .m = g->m,
@@ -172,7 +175,7 @@ static ls_cuda_product_key key_of(ls_device *device, const ls_gemm *g) {
     return key;
 }
 
-/* Returns whether a matmul can be computed this way, and sets *out to the request to the library. */
+/* Returns whether a GEMM can be computed in this way of cuBLASLt, and sets *out to the request to the library. */
 static bool shape_of(const ls_gemm *g, const ls_cuda_product_key *key, ls_cuda_way way, ls_lt_shape *out) {
     int slices = slices_of(g);
     bool is_apart = way == LS_CUDA_LIBRARY_APART;
@@ -203,17 +206,21 @@ static bool shape_of(const ls_gemm *g, const ls_cuda_product_key *key, ls_cuda_w
     return true;
 }
 
+/* What enqueue() passes to cuBLASLt. */
 typedef struct enqueued {
     ls_lt_product *product;
     const ls_lt_algorithm *algorithm;
     ls_lt_operands operands;
 } enqueued;
 
+/* Callback of ls_cuda_enqueue(): `ctx` is an `enqueued`. */
 static ls_status enqueue(void *ctx, struct CUstream_st *stream) {
     const enqueued *e = ctx;
     return ls_lt_product_run(e->product, e->algorithm, &e->operands, stream);
 }
 
+/* Enqueues a GEMM by cuBLASLt in the given way: as one GEMM, as a batch over slices into scratch that our kernel
+ * joins, or as two GEMMs of which the second adds to the first. */
 static ls_status run_library(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *args, ls_cuda_way way,
                              ls_lt_product *product, const ls_lt_algorithm *algorithm) {
     enqueued e = {product, algorithm, {g->a, g->b, g->siblings ? g->sibling[0] : NULL, g->c}};
@@ -237,36 +244,37 @@ static ls_status run_library(ls_device *device, const ls_gemm *g, const ls_cuda_
 
 /* ---- a trial ----------------------------------------------------------------------------------------------------- */
 
-/* Where operands with made-up numbers lie. Behind and before each there is room, so that they begin no better than the
- * real ones. */
+/* A trial: memory for operands of random numbers, and the call on them. Behind and before each operand there is
+ * room, so that they are aligned no better than the real ones. a … differ are byte offsets in `memory`. */
 typedef struct trial {
     ls_device *device;
     ls_cuda_own own;
-    ls_gemm g;         /* with C for our own kernels */
-    ls_cuda_gemm args; /* the same */
+    ls_gemm g;         /* the call on this memory, with C of our own kernels */
+    ls_cuda_gemm args; /* the kernel's arguments of it */
     char *memory;
-    size_t a, b, added, own_c, c, differ, all; /* where they begin; added: bias too */
+    size_t a, b, added, own_c, c, differ, all; /* added: the bias, too; own_c: C of our kernels; all: bytes in all */
     size_t c_bytes;                            /* of each C, with the room around it */
 } trial;
 
+/* An implementation in a trial. */
 typedef struct contender {
     ls_cuda_way way;
-    ls_lt_product *product; /* shared by those of a way */
+    ls_lt_product *product; /* of a way of the library; shared by its algorithms */
     ls_lt_algorithm algorithm;
-    double seconds;
+    double seconds; /* its shortest mean time of a round */
 } contender;
 
-/* Reserves a matrix with a margin of ALIGN_MAX on both sides; returns its offset and advances *at. */
+/* Reserves bytes for a matrix with a margin of ALIGN_MAX on both sides: returns its offset and advances *at. */
 static size_t take(size_t *at, size_t rows, size_t ld, size_t elem) {
     size_t begin = *at;
     *at += (rows * ld * elem + ALIGN_MAX - 1) / ALIGN_MAX * ALIGN_MAX + 2 * ALIGN_MAX;
     return begin;
 }
 
-/* Returns an address in the trial's memory with exactly this alignment. */
+/* Returns an address behind the margin of a reserved matrix at `memory`, with exactly this alignment. */
 static void *behind(char *memory, unsigned align) { return memory + ALIGN_MAX + (align < ALIGN_MAX ? align : 0); }
 
-/* Lays out the trial's memory: operands, our C, the contender's C, the flag of the comparison. */
+/* Lays out the trial's memory (sets the offsets): operands, our C, the contender's C, the flag of the comparison. */
 static void place(trial *t, const ls_gemm *g) {
     size_t elem = ls_dtype_bytes(g->dtype), at = 0;
     size_t ldadded = g->siblings && g->ldsibling > g->n ? g->ldsibling : g->n;
@@ -280,7 +288,8 @@ static void place(trial *t, const ls_gemm *g) {
     t->all = t->differ + ALIGN_MAX;
 }
 
-/* Copies a call and replaces its operands by the memory of the trial; its C begins at `c`. */
+/* Replaces the operands of the call *out and of the arguments *args, copies of g's, by the memory of the trial; C
+ * begins at offset `c`. A sibling that is C stays C. */
 static void move_call(const trial *t, const ls_gemm *g, const ls_cuda_product_key *key, size_t c, ls_gemm *out,
                       ls_cuda_gemm *args) {
     const float *added = behind(t->memory + t->added, key->align_added);
@@ -292,7 +301,7 @@ static void move_call(const trial *t, const ls_gemm *g, const ls_cuda_product_ke
     if (g->bias) out->bias = args->bias = added;
 }
 
-/* Fills the operands, but not C, with random numbers of both signs over four decades. */
+/* Fills the operands, but not C, with random 16-bit numbers of both signs over four decades. */
 static ls_status make_numbers(const trial *t) {
     const size_t bytes = t->own_c, count = bytes / sizeof(uint16_t) < NUMBERS ? bytes / sizeof(uint16_t) : NUMBERS;
     uint16_t *numbers = malloc(count * sizeof *numbers);
@@ -320,12 +329,14 @@ static ls_status begin_c(const trial *t, const ls_cuda_product_key *key, size_t 
     return ls_device_copy(t->device, t->memory + c + ALIGN_MAX, t->memory + t->added, bytes < added ? bytes : added);
 }
 
+/* Enqueues one run of a contender: by our own kernels or by cuBLASLt. */
 static ls_status run_once(const trial *t, const contender *x, const ls_gemm *g, const ls_cuda_gemm *args) {
     return x->way < LS_CUDA_LIBRARY ? t->own(t->device, g, x->way)
                                     : run_library(t->device, g, args, x->way, x->product, &x->algorithm);
 }
 
-/* Runs a contender once and sets *out to whether its C has the same bytes as ours; false too if it fails to run. */
+/* Runs a contender once and sets *out to whether every byte of its C is the same as ours; false too if it fails to
+ * run. Waits for the GPU. An error is one of the device. */
 static ls_status has_our_bytes(const trial *t, const contender *x, const ls_cuda_product_key *key, const ls_gemm *g,
                                const ls_cuda_gemm *args, bool *out) {
     uint32_t differ = 0;
@@ -333,7 +344,7 @@ static ls_status has_our_bytes(const trial *t, const contender *x, const ls_cuda
                             (uint32_t *)(void *)(t->memory + t->differ)};
     *out = false;
     LS_TRY(begin_c(t, key, t->c));
-    if (run_once(t, x, g, args) != LS_OK) return LS_OK; /* it does not take this product after all */
+    if (run_once(t, x, g, args) != LS_OK) return LS_OK; /* it cannot run this GEMM after all */
     LS_TRY(ls_device_fill(t->device, call.differ, 0, sizeof differ));
     ls_cuda_grid grid = {ls_cuda_blocks(t->device, ls_cuda_divide_up(call.n, LS_CUDA_COMPARE_THREADS)), 1, 1};
     LS_TRY(ls_cuda_launch(t->device, LS_CUDA_compare, grid, LS_CUDA_COMPARE_THREADS, 0, &call));
@@ -342,7 +353,8 @@ static ls_status has_our_bytes(const trial *t, const contender *x, const ls_cuda
     return LS_OK;
 }
 
-/* Sets *seconds to the mean time of `repeats` runs. */
+/* Sets *seconds to the mean time of `repeats` runs of a contender, on the host's clock, from an idle GPU to an
+ * idle GPU. */
 static ls_status time_once(const trial *t, const contender *x, const ls_gemm *g, const ls_cuda_gemm *args, int repeats,
                            double *seconds) {
     LS_TRY(ls_device_finish(t->device));
@@ -353,8 +365,9 @@ static ls_status time_once(const trial *t, const contender *x, const ls_gemm *g,
     return LS_OK;
 }
 
-/* Times all contenders round by round, because the clock of a GPU varies, and keeps the minimum of each in `seconds`.
- * The first contender is our default kernel. */
+/* Times all contenders round by round, because the clock of a GPU varies, and keeps the shortest time of each in
+ * `seconds`. Contenders that are hopeless after the first round are not timed again. The first is our default
+ * kernel. */
 static ls_status time_all(const trial *t, contender *list, int count, const ls_gemm *g, const ls_cuda_gemm *args) {
     double once;
     LS_TRY(time_once(t, &list[0], g, args, 1, &once));
@@ -371,8 +384,9 @@ static ls_status time_all(const trial *t, contender *list, int count, const ls_g
     return LS_OK;
 }
 
-/* Fills `list` with our default kernel first, then all contenders whose C has the same bytes. The caller closes
- * `products`, one per way of the library, even on failure. */
+/* Fills `list` and *count with our default kernel first, then all contenders whose C has the same bytes. `moved`
+ * and `args` are the call on the trial's memory, with the contender's C. The caller closes `products`, one per way
+ * of the library, even on failure. */
 static ls_status find_contenders(const trial *t, const ls_gemm *g, const ls_cuda_product_key *key,
                                  const ls_cuda_library *library, const ls_gemm *moved, const ls_cuda_gemm *args,
                                  ls_lt_product **products, contender *list, int *count) {
@@ -404,7 +418,7 @@ static ls_status find_contenders(const trial *t, const ls_gemm *g, const ls_cuda
     return LS_OK;
 }
 
-/* Logs the best time of each way, at debug level. */
+/* Logs the best time of each way, at debug level. least[]: seconds by way; 0: not timed. */
 static void tell(const ls_gemm *g, const double least[LS_CUDA_WAYS]) {
     static const char *const forms[] = {[LS_GEMM_NN] = "NN", [LS_GEMM_NT] = "NT", [LS_GEMM_TN] = "TN"};
     static const char *const ways[] = {"hgmma", "second",   "over",     "pairs", "tall",   "tall cut",
@@ -421,7 +435,8 @@ static void tell(const ls_gemm *g, const double least[LS_CUDA_WAYS]) {
                      slices_of(g), g->bias ? ", bias" : "", text);
 }
 
-/* Runs a trial in the memory of `t`. Changes *out only if another way than the default wins by GAIN. */
+/* Runs a trial in the memory of `t`: our default kernels compute C, then contenders are compared and timed. Sets
+ * times in *out, and its way and algorithm only if another way than the default wins by GAIN. */
 static ls_status compete(trial *t, const ls_gemm *g, const ls_cuda_product_key *key, const ls_cuda_library *library,
                          ls_cuda_choice *out) {
     ls_lt_product *products[LS_CUDA_WAYS] = {0};
@@ -455,7 +470,8 @@ static ls_status compete(trial *t, const ls_gemm *g, const ls_cuda_product_key *
     return status;
 }
 
-/* Allocates memory and runs a trial. Memory is short: sets *is_tried to false, and returns LS_OK. */
+/* Allocates memory, runs a trial and frees the memory; waits for all queues. If memory is short, sets *is_tried to
+ * false and returns LS_OK. */
 static ls_status try_out(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *args, const ls_cuda_product_key *key,
                          const ls_cuda_library *library, ls_cuda_own own, ls_cuda_choice *out, bool *is_tried) {
     trial t = {.device = device, .own = own, .g = *g, .args = *args};
@@ -478,14 +494,16 @@ static ls_status try_out(ls_device *device, const ls_gemm *g, const ls_cuda_gemm
 
 /* ---- the operation ----------------------------------------------------------------------------------------------- */
 
+/* Returns the GEMM with this key that occurred before, or NULL. Valid until the next is added. */
 static known *find_known(ls_cuda_library *library, const ls_cuda_product_key *key) {
     for (size_t i = 0; i < library->count; i++)
         if (memcmp(&library->list[i].choice.key, key, sizeof *key) == 0) return &library->list[i];
     return NULL;
 }
 
-/* Opens the algorithm that the choice names. If it comes from the file (was_kept) and the heuristic does not list it
- * any more, our kernels are used and the GEMM has its trial again. */
+/* Makes a choice ready to run: opens the algorithm that it names, if it is one of cuBLASLt. If it comes from the
+ * file (was_kept) and the heuristic does not list it any more, our default kernels are used and the GEMM has its
+ * trial again. */
 static void open_choice(ls_cuda_library *library, const ls_gemm *g, known *k, bool was_kept) {
     ls_lt_shape shape;
     ls_cuda_way way = (ls_cuda_way)k->choice.way;
@@ -500,7 +518,8 @@ static void open_choice(ls_cuda_library *library, const ls_gemm *g, known *k, bo
     k->is_chosen = !was_kept;
 }
 
-/* Adds a GEMM with the choice of the file; without one, it has its trial when it occurs again. */
+/* Adds a GEMM that occurs for the first time, as the last of library->list, with the choice of the file; without
+ * one, it has its trial when it occurs again. */
 static ls_status add_known(ls_cuda_library *library, const ls_gemm *g, const ls_cuda_product_key *key) {
     if (library->count == library->capacity) {
         size_t capacity = library->capacity ? 2 * library->capacity : 32;
@@ -517,7 +536,8 @@ static ls_status add_known(ls_cuda_library *library, const ls_gemm *g, const ls_
     return LS_OK;
 }
 
-/* Runs the trial of a GEMM, unless trials have taken TRIALS_S, and keeps its result in the file. */
+/* Runs the trial of a GEMM, unless trials have taken TRIALS_S, and keeps its result in *k and in the file. Without
+ * a trial the default is chosen for this run, and the file does not change. */
 static ls_status choose(ls_device *device, ls_cuda_library *library, const ls_gemm *g, const ls_cuda_gemm *args,
                         ls_cuda_own own, known *k) {
     bool is_tried = false;

@@ -1,4 +1,5 @@
-/* loss.c: softmax cross-entropy: blocks have rows. */
+/* loss.c: launches softmax cross-entropy (kernels/loss.cu): blocks have rows of logits. 16-bit logits go to
+ * loss_hgmma.c. */
 #include <assert.h>
 
 #include "device/cuda/args/loss.h"
@@ -11,7 +12,7 @@ enum { WIDTH = 4, THREADS_MIN = 32, COLUMNS_OF_A_THREAD = 8, THREADS_OF_A_PASS =
 /* Limits of a multiprocessor: threads with their registers, and blocks. */
 enum { THREADS_OF_A_PROCESSOR = LS_CUDA_LOSS_THREADS, BLOCKS_OF_A_PROCESSOR = 32 };
 
-/* Returns whether rows of z and dz are aligned to vectors of `width` elements. */
+/* Returns whether the first column of z and dz in every row is aligned to vectors of `width` elements. */
 static bool are_aligned(const ls_loss_call *c, size_t width) {
     size_t first = c->bounds[0];
     const char *z = (const char *)c->z + first * ls_dtype_bytes(c->z_dtype);
@@ -46,13 +47,15 @@ ls_status ls_cuda_loss_args(ls_device *device, const ls_loss_call *c, size_t wid
     return ls_cuda_sizes_set(device, &out->bounds, c->bounds, c->slices + 1);
 }
 
-/* Returns the threads for a row, each of which has some columns. */
+/* Returns the threads of a block for a row: a power of two, about a thread per COLUMNS_OF_A_THREAD columns, at
+ * most `most`. */
 static unsigned threads_of(const ls_cuda_loss *args, unsigned most) {
     unsigned threads = THREADS_MIN;
     while (threads < most && threads * COLUMNS_OF_A_THREAD < args->columns) threads *= 2;
     return threads < most ? threads : most;
 }
 
+/* Launches one pass over rows of fp32 logits, a block of at most `most` threads per row. */
 static ls_status run_rows(ls_device *device, ls_cuda_kernel kernel, const ls_loss_call *c, unsigned most) {
     ls_cuda_loss args;
     if (c->rows == 0) return LS_OK;
@@ -60,12 +63,14 @@ static ls_status run_rows(ls_device *device, ls_cuda_kernel kernel, const ls_los
     return ls_cuda_launch(device, kernel, (ls_cuda_grid){c->rows, 1, 1}, threads_of(&args, most), 0, &args);
 }
 
+/* Launches the computation of m, the maximum of each row, and z_target, over the columns of this worker. */
 ls_status ls_cuda_op_loss_max(ls_device *device, const ls_loss_call *c) {
     LS_TRY(ls_check_loss(c));
     if (c->z_dtype != LS_F32) return ls_cuda_loss_hgmma_pass(device, LS_CUDA_loss_hgmma_max, c);
     return run_rows(device, LS_CUDA_loss_max, c, THREADS_OF_A_PASS);
 }
 
+/* Launches the computation of the sums of e^(z − m) over each slice of each row into c->sums, [slices][rows]. */
 ls_status ls_cuda_op_loss_sums(ls_device *device, const ls_loss_call *c) {
     ls_cuda_loss args;
     LS_TRY(ls_check_loss(c));
@@ -76,19 +81,22 @@ ls_status ls_cuda_op_loss_sums(ls_device *device, const ls_loss_call *c) {
     return ls_cuda_launch(device, LS_CUDA_loss_sums, grid, 16 * LS_CUDA_LOSS_SUMS, 0, &args);
 }
 
+/* Launches the computation of loss = log(l) − (z_target − m) for each row. */
 ls_status ls_cuda_op_loss_values(ls_device *device, const ls_loss_call *c) {
     ls_cuda_loss args = {.rows = c->rows, .m = c->m, .l = c->l, .loss = c->loss, .z_target = c->z_target};
     ls_cuda_grid grid = {ls_cuda_divide_up(c->rows, LS_CUDA_LOSS_VALUES), 1, 1};
     return ls_cuda_launch(device, LS_CUDA_loss_values, grid, LS_CUDA_LOSS_VALUES, 0, &args);
 }
 
+/* Launches the computation of dz, the gradient of the logits, from z, m and l. */
 ls_status ls_cuda_op_loss_grad(ls_device *device, const ls_loss_call *c) {
     LS_TRY(ls_check_loss(c));
     if (c->z_dtype != LS_F32) return ls_cuda_loss_hgmma_pass(device, LS_CUDA_loss_hgmma_grad, c);
     return run_rows(device, LS_CUDA_loss_grad, c, LS_CUDA_LOSS_GRAD);
 }
 
-/* Computes rows that do not fit into shared memory in several passes, with intermediate results in scratch. */
+/* Computes loss_rows for rows that do not fit into shared memory, in several passes over z, with intermediate
+ * results in scratch. */
 static ls_status long_rows(ls_device *device, const ls_loss_call *c) {
     const void *parts[4096];
     void *scratch;
@@ -106,6 +114,8 @@ static ls_status long_rows(ls_device *device, const ls_loss_call *c) {
     return c->dz ? ls_cuda_op_loss_grad(device, &step) : LS_OK;
 }
 
+/* Launches the computation of the loss of whole rows, and m, l and dz where they are not NULL, in one kernel with the
+ * row in shared memory; by passes if a row does not fit. */
 ls_status ls_cuda_op_loss_rows(ls_device *device, const ls_loss_call *c) {
     LS_TRY(ls_check_loss(c));
     if (c->rows == 0) return LS_OK;

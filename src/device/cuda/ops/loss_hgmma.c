@@ -1,4 +1,4 @@
-/* loss_hgmma.c: softmax cross-entropy of 16-bit logits: blocks have rows (kernels/loss_hgmma.cu). */
+/* loss_hgmma.c: launches softmax cross-entropy of 16-bit logits: blocks have rows (kernels/loss_hgmma.cu). */
 #include <assert.h>
 
 #include "device/cuda/ops/list.h"
@@ -8,7 +8,8 @@ enum { PACK = 8, THREADS_MIN = 32, PACKS_OF_A_THREAD = 4, SUM_BYTES = LS_CUDA_LO
 /* What a multiprocessor has room for: threads with their registers, and blocks, each with some memory of its own. */
 enum { THREADS_OF_A_PROCESSOR = 1024, BLOCKS_OF_A_PROCESSOR = 32, SHARED_OF_A_BLOCK = 1024, SHARED_OF_KERNEL = 128 };
 
-/* Packs are those of the row where every slice begins with one. */
+/* Fills a kernel's arguments (ls_cuda_loss_args), for packs of eight; out->whole is 0, no packs, if a slice does
+ * not begin with one. */
 static ls_status args_of(ls_device *device, const ls_loss_call *c, ls_cuda_loss *out) {
     assert(c->slices <= LS_GEMM_SLICES_MAX);
     LS_TRY(ls_cuda_loss_args(device, c, PACK, out));
@@ -17,7 +18,8 @@ static ls_status args_of(ls_device *device, const ls_loss_call *c, ls_cuda_loss 
     return LS_OK;
 }
 
-/* Returns the threads for a row, each of which has some packs. */
+/* Returns the threads of a block for a row: a power of two, a thread per PACKS_OF_A_THREAD packs, at most
+ * LS_CUDA_LOSS_LANES. */
 static unsigned threads_of(size_t columns) {
     unsigned threads = THREADS_MIN;
     while (threads < LS_CUDA_LOSS_LANES && (size_t)threads * PACK * PACKS_OF_A_THREAD < columns) threads *= 2;

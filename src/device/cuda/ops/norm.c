@@ -1,4 +1,5 @@
-/* norm.c: launches norms: a block has as many rows as leave shared memory for other blocks. */
+/* norm.c: launches layer norm and RMS norm (kernels/norm.cu): a block has as many rows as leave shared memory for
+ * other blocks of the multiprocessor. */
 #include "device/cuda/args/norm.h"
 
 #include "device/cuda/ops/drop.h"
@@ -10,6 +11,7 @@
 enum { WIDTH = 4, SHARED_OF_BLOCK = 72 << 10, BANKS = 32, SHARED_OF_KERNEL = 1024 };
 
 LS_ASSERT_ARGS(ls_norm_call, 28);
+/* Converts a call to the kernel's arguments, without branch, sum and dx_copy, which only one of the passes has. */
 static ls_cuda_norm args_of(const ls_norm_call *call) {
     return (ls_cuda_norm){
         .rows = call->rows,
@@ -34,6 +36,7 @@ static ls_cuda_norm args_of(const ls_norm_call *call) {
     };
 }
 
+/* Converts a call to the arguments of backward; y is NULL unless the call asks to make it again (remake). */
 static ls_cuda_norm backward_args_of(const ls_norm_call *call) {
     ls_cuda_norm args = args_of(call);
     args.dx_copy = call->dx_copy;
@@ -41,6 +44,7 @@ static ls_cuda_norm backward_args_of(const ls_norm_call *call) {
     return args;
 }
 
+/* Returns whether all tensors of a pass allow loads of WIDTH elements; in backward the branch is not looked at. */
 static bool are_aligned(const ls_norm_call *c, bool backward) {
     bool makes_y = !backward || c->remake;
     bool both = c->C % WIDTH == 0 && ls_cuda_fits(c->x, LS_F32, c->x_stride, WIDTH) &&
@@ -52,7 +56,8 @@ static bool are_aligned(const ls_norm_call *c, bool backward) {
     return both && ls_cuda_fits(c->branch, c->act, 0, WIDTH) && ls_cuda_fits(c->sum, LS_F32, 0, WIDTH);
 }
 
-/* Returns the threads of a block: they share the packs of a row equally, and include half a warp for each row. */
+/* Returns the threads of a block with `together` rows (0: one long row) of `packs` packs: they share the packs of
+ * a row equally, and include half a warp for each row. */
 static unsigned threads_of(size_t packs, int together) {
     size_t turns = ls_cuda_divide_up(packs, LS_CUDA_NORM_THREADS);
     size_t threads = ls_cuda_divide_up(ls_cuda_divide_up(packs, turns ? turns : 1), 32) * 32;
@@ -60,13 +65,15 @@ static unsigned threads_of(size_t packs, int together) {
     return (unsigned)(threads > least ? threads : least);
 }
 
-/* Returns the pitch of a row in shared memory. Two adjacent rows are read at once, so they must lie in different
- * banks. */
+/* Returns the pitch of a row in shared memory, in floats. Two adjacent rows are read at once, so they must lie in
+ * different banks. */
 static size_t pitch_of(size_t C) { return ls_cuda_divide_up(C, BANKS) * BANKS + BANKS / 2; }
 
 /* Returns whether the call has dropout. */
 static bool drops(const ls_norm_call *call) { return call->drop.scale != 0 && (call->branch || call->dx_copy); }
 
+/* Launches one norm kernel, forward or backward (dx, dx_copy, y; without gradients of parameters). Rows that do
+ * not fit into shared memory are read several times. */
 static ls_status run_norm(ls_device *device, const ls_norm_call *call, bool backward) {
     static const ls_cuda_kernel kernels[2][2][2] = {{{LS_CUDA_layer_norm_forward, LS_CUDA_layer_norm_forward_drop},
                                                      {LS_CUDA_layer_norm_backward, LS_CUDA_layer_norm_backward_drop}},
@@ -91,9 +98,11 @@ static ls_status run_norm(ls_device *device, const ls_norm_call *call, bool back
                           (size_t)args.together * row, &args);
 }
 
+/* Launches the computation of y, mean and rstd, and sum = x + branch if there is a branch. */
 ls_status ls_cuda_op_norm_forward(ls_device *device, const ls_norm_call *call) { return run_norm(device, call, false); }
 
-/* Computes own->sum = x + branch, and makes it the input own->x. */
+/* Launches the computation of own->sum = x + what dropout leaves of the branch, and makes it the input own->x; the
+ * branch becomes NULL. */
 static ls_status add_branch(ls_device *device, ls_norm_call *own) {
     const size_t C = own->C;
     const ls_dropout_call dropped = {own->rows, C,      own->drop, own->branch, own->act, C, own->x, own->x_stride,
@@ -106,7 +115,8 @@ static ls_status add_branch(ls_device *device, ls_norm_call *own) {
     return LS_OK;
 }
 
-/* Runs the backward pass as separate operations. */
+/* Launches the backward pass as separate operations: the sum with the branch, dx, the gradients of parameters, the
+ * gradient of the bias. */
 static ls_status backward_apart(ls_device *device, const ls_norm_call *call) {
     ls_norm_call own = *call;
     if (call->branch) LS_TRY(add_branch(device, &own));
@@ -118,11 +128,13 @@ static ls_status backward_apart(ls_device *device, const ls_norm_call *call) {
         device, &(ls_bias_grad_call){call->dx_sums, call->dx_copy, call->act, call->C, call->C, call->groups});
 }
 
-/* How many chains of tokens a slice has at most, and all slices together. */
+/* How many chains (runs of up to `block` tokens, added in order) a slice has at most, and all slices of all
+ * sequences together if each had as many. */
 typedef struct chain_counts {
     size_t of_slice, all;
 } chain_counts;
 
+/* Counts the chains of a call whose slices are cut into blocks of tokens (g->block > 0). */
 static chain_counts count_chains(const ls_token_groups *g) {
     size_t most = 0, sequences = g->bounds[g->groups];
     for (int i = 0; i < g->slices; i++) {
@@ -134,7 +146,8 @@ static chain_counts count_chains(const ls_token_groups *g) {
     return (chain_counts){most, most * sequences * (size_t)g->slices};
 }
 
-/* Returns whether blocks with one chain each fill the GPU and fit into shared memory. */
+/* Returns whether to run backward_chains(): blocks with one chain each fill the GPU and fit into shared memory,
+ * tensors are 16-bit and aligned, and this is no audit. */
 static bool chains_fit(ls_device *device, const ls_norm_call *call, chain_counts counts) {
     enum { BLOCKS_MAX = 1 << 30 };
     return call->act != LS_F32 && are_aligned(call, true) && ls_cuda_fits(call->branch, call->act, 0, WIDTH) &&
@@ -143,7 +156,8 @@ static bool chains_fit(ls_device *device, const ls_norm_call *call, chain_counts
            pitch_of(call->C) * 2 * sizeof(float) <= ls_cuda_shared_max(device) - SHARED_OF_KERNEL;
 }
 
-/* Returns how many rows a block processes at a time: as many as fit into shared memory at the planned occupancy. */
+/* Returns how many rows of `row` bytes a block of `threads` threads processes at a time: as many as fit into
+ * shared memory at the planned occupancy, at least 1. */
 static int rows_together(ls_device *device, size_t chains, unsigned threads, size_t row) {
     enum { BLOCKS_MAX = 4, THREADS_MAX = 2 * LS_CUDA_NORM_CHAIN_THREADS };
     size_t blocks = chains / ls_cuda_processors(device), room = THREADS_MAX / threads;
@@ -154,7 +168,8 @@ static int rows_together(ls_device *device, size_t chains, unsigned threads, siz
     return rows < 1 ? 1 : rows < LS_CUDA_NORM_ROWS ? (int)rows : LS_CUDA_NORM_ROWS;
 }
 
-/* Runs backward with one block per chain of tokens, and joins the chains. */
+/* Launches backward with the gradients of parameters in one kernel, a block per chain of tokens, whose sums go to
+ * `scratch`, then the kernel that joins the chains. */
 static ls_status backward_chains(ls_device *device, const ls_norm_call *call, chain_counts counts, float *scratch) {
     const size_t C = call->C, packs = C / WIDTH, pitch = pitch_of(C), row = pitch * 2 * sizeof(float);
     ls_cuda_norm_chains args = {.norm = backward_args_of(call), .block = call->groups->block, .most = counts.of_slice};
@@ -188,6 +203,8 @@ static ls_status backward_chains(ls_device *device, const ls_norm_call *call, ch
     return ls_cuda_join_tokens(device, &joins, sums, call->groups);
 }
 
+/* Launches the computation of dx and what else the call asks for (dx_copy, y, gradients of parameters and of a bias),
+ * fused where that is faster, else one operation after another, with the same bits. */
 ls_status ls_cuda_op_norm_backward(ls_device *device, const ls_norm_call *call) {
     LS_TRY(ls_check_float("a norm", call->act));
     if (!call->params) return backward_apart(device, call);

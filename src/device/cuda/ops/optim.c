@@ -1,4 +1,5 @@
-/* optim.c: optimizer steps and squared norms over flat arrays. */
+/* optim.c: launches optimizer steps, state sums (checksums of weights and optimizer state) and squared norms
+ * (kernels/optim.cu). Many small tensors, pieces, are collected into few launches. */
 #include "device/cuda/args/optim.h"
 
 #include <string.h>
@@ -19,6 +20,8 @@ _Static_assert((int)LS_SQUARE_BLOCK == LS_CUDA_SQUARE_BLOCK, "blocks of squared 
 
 _Static_assert((int)LS_STATE_BLOCK == LS_CUDA_STATE_BLOCK, "blocks of state sums are those of the formula");
 
+/* Launches the computation of the state sums of the collected pieces, and empties the collection. Nothing without
+ * pieces. */
 static ls_status add_state(ls_device *device, ls_cuda_state *args) {
     size_t turns = args->begin[args->count];
     ls_status status = LS_OK;
@@ -32,6 +35,7 @@ static ls_status add_state(ls_device *device, ls_cuda_state *args) {
 }
 
 LS_ASSERT_ARGS(ls_state_piece, 5);
+/* Collects a piece for a launch of state sums; launches what was collected first if there is no room. */
 static ls_status put_state(ls_device *device, ls_cuda_state *args, const ls_state_piece *piece) {
     if (piece->n == 0) return LS_OK;
     size_t blocks = (piece->first + piece->n - 1) / LS_CUDA_STATE_BLOCK - piece->first / LS_CUDA_STATE_BLOCK + 1;
@@ -47,20 +51,21 @@ static ls_status put_state(ls_device *device, ls_cuda_state *args, const ls_stat
     return LS_OK;
 }
 
+/* Adds the state sums of all pieces to the 128-bit numbers at their `out`. */
 ls_status ls_cuda_op_state_sums(ls_device *device, const ls_state_sums_call *c) {
     ls_cuda_state args = {.count = 0};
     for (int i = 0; i < c->count; i++) LS_TRY(put_state(device, &args, &c->pieces[i]));
     return add_state(device, &args);
 }
 
-/* What one launch updates, with one rule. */
+/* Pieces that one launch updates, all by one rule. */
 typedef struct update_list {
     ls_optimizer_kind rule;
     ls_cuda_update args;
     ls_cuda_update_piece pieces[LS_CUDA_UPDATE_PIECES];
 } update_list;
 
-/* Launches the update of a list of pieces. A long list goes to the device in one copy. */
+/* Launches the update of the collected pieces, and empties the list. A long list goes to the device in one copy. */
 static ls_status run_updates(ls_device *device, update_list *list) {
     ls_cuda_update *args = &list->args;
     const size_t bytes = args->count * sizeof *list->pieces;
@@ -79,17 +84,19 @@ static ls_status run_updates(ls_device *device, update_list *list) {
     return status;
 }
 
-/* Returns the update rule of a piece. Other modes than a step use the kernel of AdamW if there is a second moment. */
+/* Returns the update rule of a piece. The modes that only check or record sums use the kernel of AdamW if there is
+ * a second moment, else that of SGD. */
 static ls_optimizer_kind rule_of(const ls_update_piece *c) {
     if (c->mode == LS_UPDATE_STEP) return c->step->rule;
     return c->moment[1] ? LS_OPTIMIZER_ADAMW : LS_OPTIMIZER_SGD;
 }
 
-/* Makes the kernel's piece of elements begin … end − 1, run number 0 … 2 of a piece, which all go to `sums`, or to
- * none. A block of compared sums that two runs share has a place for each. */
 LS_ASSERT_ARGS(ls_update_piece, 13);
 LS_ASSERT_ARGS(ls_update_sums, 8);
 LS_ASSERT_ARGS(ls_update_check, 2);
+/* Returns the kernel's piece for elements begin … end − 1 of a piece, its run number 0 … 2: the elements that all go to
+ * the state sums `sums` (NULL: to none). It begins at a block of compared sums; elements in front are skipped by
+ * `from`. A block that two runs share has compared sums for each, so a run's begin `run` places later. */
 static ls_cuda_update_piece piece_of(const ls_update_piece *c, ls_hash128 *sums, int run, size_t begin, size_t end) {
     const ls_update_step *step = c->step;
     const size_t block = (c->first + begin) / LS_CHECK_BLOCK;
@@ -135,6 +142,8 @@ static ls_cuda_update_piece piece_of(const ls_update_piece *c, ls_hash128 *sums,
     return piece;
 }
 
+/* Collects a run of a piece (piece_of) for a launch; launches what was collected first if there is no room or the
+ * rule differs. Nothing if begin ≥ end. */
 static ls_status put_update(ls_device *device, update_list *list, const ls_update_piece *c, ls_hash128 *sums, int run,
                             size_t begin, size_t end) {
     ls_cuda_update *args = &list->args;
@@ -152,6 +161,8 @@ static ls_status put_update(ls_device *device, update_list *list, const ls_updat
     return LS_OK;
 }
 
+/* Launches the optimizer step, check or record of all pieces, each in up to three runs: before, in and after the
+ * elements whose state sums go to `once`. */
 ls_status ls_cuda_op_update(ls_device *device, const ls_update_call *c) {
     update_list list = {.args = {.count = 0}};
     LS_TRY(ls_check_update(c));
@@ -169,6 +180,7 @@ ls_status ls_cuda_op_update(ls_device *device, const ls_update_call *c) {
 
 _Static_assert((int)LS_EXACT_WORDS == LS_CUDA_EXACT_WORDS, "kernels add to the words of an exact sum");
 
+/* Launches the computation of the squared norms of the collected pieces, and empties the collection. */
 static ls_status add_squares(ls_device *device, ls_cuda_squares *args) {
     size_t turns = args->first[args->count];
     ls_status status = LS_OK;
@@ -179,6 +191,7 @@ static ls_status add_squares(ls_device *device, ls_cuda_squares *args) {
     return status;
 }
 
+/* Adds Σ x² of each block of each piece to the exact sum at c->words. */
 ls_status ls_cuda_op_square_sums(ls_device *device, const ls_square_sums_call *c) {
     ls_cuda_squares args = {.words = (unsigned long long *)c->words};
     for (int i = 0; i < c->count; i++) {

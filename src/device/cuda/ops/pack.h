@@ -1,4 +1,5 @@
-/* pack.h: divides flat arrays and rows among threads (kernels/pack.cuh). */
+/* pack.h: divides flat arrays and rows among the threads of a grid (common/pack.cuh has the kernel's side); for
+ * the host code in ops/. A pack is what a thread loads at once: some neighbours of a tensor. */
 #ifndef LS_DEVICE_CUDA_OPS_PACK_H
 #define LS_DEVICE_CUDA_OPS_PACK_H
 
@@ -12,10 +13,11 @@ static inline bool ls_cuda_fits(const void *at, ls_dtype dtype, size_t stride, s
     return !at || ((uintptr_t)at % (width * ls_dtype_bytes(dtype)) == 0 && stride % width == 0);
 }
 
-/* Returns how many elements the widest load has: 16 bytes. */
+/* Returns how many elements a load of 16 bytes, the widest, has. */
 static inline size_t ls_cuda_widest(ls_dtype dtype) { return dtype == LS_F32 ? 4 : 8; }
 
-/* Returns the grid for a flat array if a thread handles `packs` packs of `width` elements at a time. */
+/* Returns the grid for a flat array if a thread handles `packs` packs of `width` elements at a time (single
+ * elements if it is not aligned). x is 0 for an empty array: nothing is launched. */
 static inline ls_cuda_grid ls_cuda_flat_grid(const ls_cuda_flat *flat, size_t width, size_t packs) {
     enum { BLOCKS_MAX = 1 << 30 };
     size_t elems = (size_t)LS_CUDA_PACK_THREADS * packs * (flat->aligned ? width : 1);
@@ -23,8 +25,9 @@ static inline ls_cuda_grid ls_cuda_flat_grid(const ls_cuda_flat *flat, size_t wi
     return (ls_cuda_grid){blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX, 1, 1};
 }
 
-/* Returns the grid for a matrix, and sets rows->lanes_log2, the number of threads side by side in a row. A thread
- * handles packs of `width` elements of `together` rows at a time. */
+/* Returns the grid for a matrix, and sets rows->lanes_log2 (the binary logarithm of the threads side by side in a
+ * row), which the kernel needs. A thread handles packs of `width` elements of `together` rows at a time. x is 0
+ * for an empty matrix. */
 static inline ls_cuda_grid ls_cuda_rows_grid(ls_cuda_rows *rows, size_t width, size_t together) {
     enum { BLOCKS_X_MAX = 1 << 30, BLOCKS_Y_MAX = 1 << 15 };
     size_t packs = rows->aligned ? rows->columns / width : rows->columns;

@@ -1,16 +1,20 @@
-/* pooling.c: pooling: a thread for some channels of a window or a pixel, in as many images at a time as have numbers of
- * 31 bits. */
+/* pooling.c: launches pooling (kernels/pooling.cu): a thread for some channels of a window or a pixel, in as many
+ * images at a time as can be counted in 31 bits. */
 #include "device/cuda/args/pooling.h"
 
 #include <stdbool.h>
 
 #include "device/cuda/ops/ops.h"
 
+/* Threads of a launch, at most. */
 #define GROUPS_MAX ((size_t)INT32_MAX)
 
+/* Returns whether a tensor allows loads of 16 bytes; true for NULL. */
 static bool is_aligned(const void *p) { return (uintptr_t)p % 16 == 0; }
 
 LS_ASSERT_ARGS(ls_pooling_call, 11);
+/* Converts a call to the kernel's arguments, all but `count`. Forward has a thread per output, backward one per
+ * input pixel. */
 static ls_cuda_pooling args_of(const ls_pooling_call *c, bool backward) {
     const ls_window *w = &c->window;
     size_t rows = ls_window_rows(w, c->height), columns = ls_window_columns(w, c->width);
@@ -41,7 +45,8 @@ static ls_cuda_pooling args_of(const ls_pooling_call *c, bool backward) {
     };
 }
 
-/* Advances to the next images. Tensors of the other pass may be absent. */
+/* Advances the tensors to the next images by `in` elements of x and dx and `out` of y, dy and taps; tensors of the
+ * other pass may be NULL. */
 static void move_on(ls_cuda_pooling *args, size_t in, size_t out) {
     if (args->x) args->x += in;
     if (args->dx) args->dx += in;
@@ -50,6 +55,8 @@ static void move_on(ls_cuda_pooling *args, size_t in, size_t out) {
     if (args->taps) args->taps += out;
 }
 
+/* Launches a pooling kernel over all images, in several launches if needed. LS_ERR_INPUT for an image that is too
+ * large for one launch. */
 static ls_status pool(ls_device *device, ls_cuda_kernel kernel, const ls_pooling_call *c, bool backward) {
     LS_TRY(ls_pooling_check(c));
     ls_cuda_pooling args = args_of(c, backward);
@@ -70,15 +77,19 @@ static ls_status pool(ls_device *device, ls_cuda_kernel kernel, const ls_pooling
     return LS_OK;
 }
 
+/* Launches the computation of y, and in `taps` which pixel of its window each maximum is. */
 ls_status ls_cuda_op_max_pool_forward(ls_device *device, const ls_pooling_call *c) {
     return pool(device, LS_CUDA_max_pool_forward, c, false);
 }
+/* Launches the computation of dx from dy and `taps`. */
 ls_status ls_cuda_op_max_pool_backward(ls_device *device, const ls_pooling_call *c) {
     return pool(device, LS_CUDA_max_pool_backward, c, true);
 }
+/* Launches the computation of y, the means of the windows of x. */
 ls_status ls_cuda_op_mean_pool_forward(ls_device *device, const ls_pooling_call *c) {
     return pool(device, LS_CUDA_mean_pool_forward, c, false);
 }
+/* Launches the computation of dx, to which every window adds its share of dy. */
 ls_status ls_cuda_op_mean_pool_backward(ls_device *device, const ls_pooling_call *c) {
     return pool(device, LS_CUDA_mean_pool_backward, c, true);
 }

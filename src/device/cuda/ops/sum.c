@@ -1,4 +1,4 @@
-/* sum.c: sums and maxima of several tensors, element by element. */
+/* sum.c: launches sums and maxima of several tensors, scaling and filling, element by element (kernels/sum.cu). */
 #include "device/cuda/args/sum.h"
 
 #include "device/cuda/ops/list.h"
@@ -7,6 +7,7 @@
 
 enum { WIDTH = 4 };
 
+/* Launches the computation of y = a + b in fp32; b may be 16-bit. */
 ls_status ls_cuda_op_add(ls_device *device, const ls_add_call *c) {
     const size_t width = WIDTH;
     LS_TRY(ls_check_float("a sum", c->b_dtype));
@@ -16,9 +17,9 @@ ls_status ls_cuda_op_add(ls_device *device, const ls_add_call *c) {
                           LS_CUDA_PACK_THREADS, 0, &args);
 }
 
-/* Launches a kernel that combines `count` tensors element by element. */
 LS_ASSERT_ARGS(ls_tree_sum_call, 5);
 LS_ASSERT_ARGS(ls_max_call, 4);
+/* Launches a kernel that combines `count` tensors element by element; `packs`: of a thread at a time. */
 static ls_status join(ls_device *device, ls_cuda_kernel kernel, float *out, const void *const *inputs, ls_dtype dtype,
                       int count, size_t n, size_t packs) {
     ls_cuda_join args = {.flat = {.n = n, .aligned = ls_cuda_fits(out, LS_F32, 0, WIDTH)},
@@ -31,6 +32,7 @@ static ls_status join(ls_device *device, ls_cuda_kernel kernel, float *out, cons
     return ls_cuda_launch(device, kernel, ls_cuda_flat_grid(&args.flat, WIDTH, packs), LS_CUDA_PACK_THREADS, 0, &args);
 }
 
+/* Launches the computation of out = the sum of the contributions by the balanced binary tree of the contract. */
 ls_status ls_cuda_op_tree_sum(ls_device *device, const ls_tree_sum_call *c) {
     LS_TRY(ls_check_leaves(c->leaves));
     LS_TRY(ls_check_float("a sum", c->dtype));
@@ -39,6 +41,7 @@ ls_status ls_cuda_op_tree_sum(ls_device *device, const ls_tree_sum_call *c) {
                 c->elems, is_few ? LS_CUDA_TREE_PACKS : 1);
 }
 
+/* Launches the trees over the rows of the collected pieces, and empties the collection. */
 static ls_status join_rows(ls_device *device, ls_cuda_tree_rows *args) {
     ls_status status = LS_OK;
     if (args->first[args->count] > 0)
@@ -49,6 +52,8 @@ static ls_status join_rows(ls_device *device, ls_cuda_tree_rows *args) {
 }
 
 LS_ASSERT_ARGS(ls_tree_rows_piece, 2);
+/* Launches the computation of the tree over the rows of each piece, into its first row; many small pieces in one
+ * launch. */
 ls_status ls_cuda_op_tree_rows(ls_device *device, const ls_tree_rows_call *c) {
     enum { BLOCKS_MAX = 1 << 30 };
     ls_cuda_tree_rows args = {.leaves = c->leaves};
@@ -67,12 +72,14 @@ ls_status ls_cuda_op_tree_rows(ls_device *device, const ls_tree_rows_call *c) {
     return join_rows(device, &args);
 }
 
+/* Launches the computation of out = the maximum of `count` tensors, element by element. */
 ls_status ls_cuda_op_max(ls_device *device, const ls_max_call *c) {
     if (c->count < 1 || c->count > LS_WORKERS_MAX)
         return ls_fail(LS_ERR_INPUT, "a maximum of %d tensors: must be between 1 and %d", c->count, LS_WORKERS_MAX);
     return join(device, LS_CUDA_max, c->out, (const void *const *)c->inputs, LS_F32, c->count, c->elems, 1);
 }
 
+/* Launches a kernel with the arguments of y = x·factor; LS_CUDA_set sets y to the factor and has no x. */
 static ls_status run_scale(ls_device *device, ls_cuda_kernel kernel, const ls_scale_call *c) {
     const size_t width = WIDTH;
     ls_cuda_scale args = {.flat = {.aligned = LS_CUDA_FITS(ls_scale_call)}};
@@ -81,9 +88,11 @@ static ls_status run_scale(ls_device *device, ls_cuda_kernel kernel, const ls_sc
                           0, &args);
 }
 
+/* Launches the computation of y = x·factor. */
 ls_status ls_cuda_op_scale(ls_device *device, const ls_scale_call *c) { return run_scale(device, LS_CUDA_scale, c); }
 
 LS_ASSERT_ARGS(ls_set_call, 3);
+/* Launches the computation of y = value for every element. */
 ls_status ls_cuda_op_set(ls_device *device, const ls_set_call *c) {
     return run_scale(device, LS_CUDA_set, &(ls_scale_call){.y = c->y, .factor = c->value, .n = c->n});
 }

@@ -1,4 +1,5 @@
-/* take.h: macros that copy the arguments of a call to those of a kernel.
+/* take.h: macros that copy the arguments of a call (the lists LS_ARGS_ of device/calls.h) to those of a kernel; for the
+ * host code in ops/.
  *
  * The struct that a kernel takes (args/) has the arguments of the call under their own names, and its sizes in a part
  * that says how they are divided among threads (ls_cuda_flat, ls_cuda_rows). An argument that the struct lacks does not

@@ -1,5 +1,6 @@
-/* token_sums.c: gradients of norms and biases, in two kernels: one computes a chain over the tokens of each sequence
- * and slice into scratch, the next one adds the chains in the order of the tree. */
+/* token_sums.c: launches gradients of norms and biases, in two kernels: one sums the tokens of each slice of each
+ * sequence in order (a chain) into scratch, the next one adds the chains in the order of the tree over groups
+ * (kernels/token_sums.cu). */
 #include "device/cuda/ops/token_sums.h"
 
 #include "device/cuda/ops/list.h"
@@ -29,8 +30,8 @@ ls_status ls_cuda_join_tokens(ls_device *device, ls_cuda_token_join *args, int s
     return ls_cuda_launch(device, LS_CUDA_token_join, grid, LS_CUDA_PACK_THREADS, 0, args);
 }
 
-/* Returns the grid of the kernels with one chain per thread. Blocks are small, because there are few, long chains, and
- * no multiprocessor should get twice as many as another. */
+/* Returns the grid of the kernels with one chain per thread, and sets rows->lanes_log2. Blocks are small, because
+ * there are few, long chains, and no multiprocessor should get twice as many as another. */
 static ls_cuda_grid chains_grid(ls_cuda_rows *rows) {
     enum { LANES_LOG2_MAX = 6 };
     size_t packs = rows->aligned ? rows->columns / WIDTH : rows->columns;
@@ -59,9 +60,9 @@ typedef struct chain_kernels {
     ls_cuda_kernel chains, blocks;
 } chain_kernels;
 
-/* Computes `sums` (1 or 2) sums of `columns` columns over the tokens of each group, slice by slice: launches the
- * chains, then the kernel that joins them. The caller sets the inputs in `args`; this function sets slices, rows,
- * scratch and block. out[i] is [slices][columns]. */
+/* Launches `sums` (1 or 2) sums of `columns` columns over the tokens of each group, slice by slice: the chains,
+ * then the kernel that joins them. The caller sets the inputs in `args`; this function sets slices, rows, scratch
+ * and block. out[i] is [slices][columns]. */
 static ls_status run_chains(ls_device *device, chain_kernels kernels, ls_cuda_chains *args, size_t columns,
                             float *const out[2], int sums, const ls_token_groups *groups) {
     size_t sequences = groups->bounds[groups->groups], slices = (size_t)groups->slices,
@@ -91,6 +92,7 @@ static ls_status run_chains(ls_device *device, chain_kernels kernels, ls_cuda_ch
 }
 
 LS_ASSERT_ARGS(ls_norm_call, 28);
+/* Launches the computation of the gradients dw and, without rms, db of a norm's parameters. */
 ls_status ls_cuda_op_norm_params(ls_device *device, const ls_norm_call *c) {
     const ls_token_groups *groups = c->groups;
     LS_TRY(ls_check_float("a norm", c->act));
@@ -108,6 +110,8 @@ ls_status ls_cuda_op_norm_params(ls_device *device, const ls_norm_call *c) {
 }
 
 LS_ASSERT_ARGS(ls_bias_grad_call, 6);
+/* Launches the computation of db, the sums of dy over the tokens of each slice. fp32 sequences of one token need no
+ * chains: the join reads dy itself. */
 ls_status ls_cuda_op_bias_grad(ls_device *device, const ls_bias_grad_call *c) {
     LS_TRY(ls_check_float("the gradient of a bias", c->act));
     LS_TRY(ls_token_groups_check(c->groups));
