@@ -21,11 +21,6 @@ ls_status ls_trainer_state_written(ls_trainer *t) {
     return LS_OK;
 }
 
-ls_status ls_trainer_state_part(ls_trainer *t, ls_hash128 *part) {
-    if (!t->state.is_summed) LS_TRY(ls_trainer_state_written(t));
-    return ls_partition_state_part(t->partition, part, NULL);
-}
-
 /* Adds the parts of all workers. Collective. */
 static ls_status sum_state_parts(ls_trainer *t, ls_hash128 part, ls_hash128 *sum) {
     int64_t words[2] = {(int64_t)part.lo, (int64_t)part.hi};

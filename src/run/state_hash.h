@@ -18,10 +18,6 @@ bool ls_trainer_has_state_hash(const ls_trainer *trainer);
  * the data, number of updates and loss scale. */
 ls_hash128 ls_trainer_state_hash_of(const ls_trainer *trainer, ls_hash128 sum);
 
-/* Computes this worker's part of the sum, as the last update wrote it, not as memory is now. Not collective;
- * ls_state_add() (numerics/state_sum.h) adds parts. */
-ls_status ls_trainer_state_part(ls_trainer *trainer, ls_hash128 *part);
-
 /* Computes the state hash after the last step, from the sums that the update made of what it wrote, and sets
  * trainer->state. Collective. For tests. */
 ls_status ls_trainer_state_hash(ls_trainer *trainer, ls_hash128 *out);

@@ -351,6 +351,8 @@ ls_status ls_partition_tell_all(ls_partition *partition, const void *own, size_t
     if (!told) return ls_fail(LS_ERR_RESOURCE, "out of memory for what %zu workers tell", workers);
     memcpy(told + (size_t)rank * bytes, own, bytes);
     ls_status status = ls_partition_sum(partition, *all, workers * bytes / sizeof(int64_t));
-    if (status != LS_OK) free(told);
+    if (status == LS_OK) return LS_OK;
+    free(told);
+    *all = NULL;
     return status;
 }

@@ -51,7 +51,7 @@ double ls_plan_rate(const ls_chip *chip, ls_plan_type type) {
     if (chip->peak_flops[type] > 0) return chip->peak_flops[type] * chip->share[type];
     if (type == LS_PLAN_MXFP8) return ls_plan_rate(chip, LS_PLAN_FP8);
     if (type == LS_PLAN_FP8) return ls_plan_rate(chip, LS_PLAN_BF16);
-    if (type == LS_PLAN_BF16) return chip->peak_flops[LS_PLAN_FP16] * chip->share[LS_PLAN_FP16];
+    if (type == LS_PLAN_BF16 && chip->peak_flops[LS_PLAN_FP16] > 0) return ls_plan_rate(chip, LS_PLAN_FP16);
     return chip->peak_flops[LS_PLAN_FP32] * chip->share[LS_PLAN_FP32];
 }
 

@@ -201,28 +201,39 @@ static const char *value_of(const ls_run_log *log, const char *name) {
     return value ? value : "";
 }
 
-/* Adds a table of the first run's options whose values differ in other runs. */
+/* Returns whether option `name` is in the table already, or needs no row: all runs have the same value, or it is the
+ * run's folder. `run` is the first run that has the option. */
+static bool is_same_or_listed(const ls_view *runs, int count, int run, const char *name) {
+    const char *value = value_of(ls_view_log(&runs[run]), name);
+    bool same = true;
+    for (int r = 0; r < run; r++)
+        if (ls_run_log_option_get(ls_view_log(&runs[r]), name)) return true;
+    for (int r = 0; r < count; r++) same = same && strcmp(value, value_of(ls_view_log(&runs[r]), name)) == 0;
+    return same || strcmp(name, "out") == 0;
+}
+
+/* Adds a table of the options whose values differ between runs, those that only some of the runs have among them. */
 static void put_differences(ls_page *page, const ls_view *runs, int count) {
     bool any = false;
-    const ls_run_log *first = ls_view_log(&runs[0]);
     /* The page keeps the pointer: one text for each number of runs. */
     static const char *const aligns[] = {"l",      "ll",      "lll",      "llll",     "lllll",
                                          "llllll", "lllllll", "llllllll", "lllllllll"};
-    for (size_t i = 0; i < first->option_count; i++) {
-        const char *name = first->options[i].name, *value = first->options[i].value;
-        bool same = true;
-        for (int r = 1; r < count; r++) same = same && strcmp(value, value_of(ls_view_log(&runs[r]), name)) == 0;
-        if (same || strcmp(name, "out") == 0) continue;
-        if (!any) {
-            LS_TEXT(page, "Options that differ:");
-            ls_page_add_table(page, aligns[count], "option");
-            for (int r = 0; r < count; r++) ls_page_put(page, "\t%s", runs[r].name);
+    for (int run = 0; run < count; run++) {
+        const ls_run_log *log = ls_view_log(&runs[run]);
+        for (size_t i = 0; i < log->option_count; i++) {
+            const char *name = log->options[i].name;
+            if (is_same_or_listed(runs, count, run, name)) continue;
+            if (!any) {
+                LS_TEXT(page, "Options that differ:");
+                ls_page_add_table(page, aligns[count], "option");
+                for (int r = 0; r < count; r++) ls_page_put(page, "\t%s", runs[r].name);
+                ls_page_put(page, "\n");
+            }
+            any = true;
+            ls_page_put(page, "%s", name);
+            for (int r = 0; r < count; r++) ls_page_put(page, "\t%s", value_of(ls_view_log(&runs[r]), name));
             ls_page_put(page, "\n");
         }
-        any = true;
-        ls_page_put(page, "%s", name);
-        for (int r = 0; r < count; r++) ls_page_put(page, "\t%s", value_of(ls_view_log(&runs[r]), name));
-        ls_page_put(page, "\n");
     }
     if (!any) LS_TEXT(page, "All options of the runs are the same.");
 }

@@ -38,10 +38,11 @@ void ls_run_event_text(const ls_run_log_event *e, char *text, size_t room) {
 void ls_run_events(ls_page *page, const ls_run_log *log) {
     enum { SHOWN = 60 };
     char text[LS_RUN_TEXT_MAX + 3 * LS_RUN_NAME_MAX];
-    size_t all = log->event_count + (log->start_count > 1 ? log->start_count - 1 : 0), shown = 0;
+    size_t all = log->event_count + (log->start_count > 1 ? log->start_count - 1 : 0);
     if (all == 0) return;
     LS_HEADING(page, "Events");
-    for (size_t i = 1; i < log->start_count && shown < SHOWN / 2; i++, shown++) {
+    size_t first = log->start_count > SHOWN / 2 ? log->start_count - SHOWN / 2 : 1;
+    for (size_t i = first; i < log->start_count; i++) {
         const ls_run_log_start *s = &log->starts[i];
         if (s->restart > 0 && isfinite(s->recovery_ms))
             LS_ITEM(page, "step %lld: a worker was lost; new workers continued after %s", s->step,
