@@ -129,8 +129,9 @@ static void drop_layout(const ls_options *given, ls_options *out) {
 /* Logs a warning, in the first process if a launcher started several. */
 static void warn_damaged(const char *run, const char *then) {
     if (ls_launcher_place().rank <= 0)
-        ls_log_warn("%.200s/" LS_CONFIG_FILE " is damaged, or was edited: %s; --config FILE reads an edited file", run,
-                    then);
+        ls_log_warn("%.200s/" LS_CONFIG_FILE
+                    " is damaged or was edited: %s; if you edited it, give the edited file with --config FILE",
+                    run, then);
 }
 
 /* Finds the sound config.json of the run, or its copy, with a warning if it is damaged. Returns false if there is
@@ -140,7 +141,7 @@ static bool find_config(const char *run, char path[PATH_MAX]) {
     if (found == LS_CONFIG_OF_COPY)
         warn_damaged(run, "the options are read from its copy");
     else if (found == LS_CONFIG_DAMAGED)
-        warn_damaged(run, "there is no sound copy of it, so the options are those of the command line alone");
+        warn_damaged(run, "its copy is damaged or missing too, so only the options of this command apply");
     return found == LS_CONFIG_SOUND || found == LS_CONFIG_OF_COPY;
 }
 

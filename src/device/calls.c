@@ -119,13 +119,15 @@ int ls_update_state_pieces(const ls_update_piece *piece, size_t begin, size_t en
 
 ls_status ls_token_groups_check(const ls_token_groups *groups) {
     if (groups->groups < 1 || groups->groups > LS_GROUPS_MAX)
-        return ls_fail(LS_ERR_INPUT, "a sum over %d groups: must be between 1 and %d", groups->groups, LS_GROUPS_MAX);
+        return ls_fail(LS_ERR_INPUT, "a sum over %d groups; the number of groups must be between 1 and %d",
+                       groups->groups, LS_GROUPS_MAX);
     if (groups->T < 1 || groups->slices < 1)
         return ls_fail(LS_ERR_INPUT, "a sum over sequences of %zu tokens in %d slices: both must be at least 1",
                        groups->T, groups->slices);
     if (groups->accumulate && groups->groups > 1)
         return ls_fail(LS_ERR_INPUT,
-                       "a sum cannot continue from the last call over %d groups; split the call at group boundaries",
+                       "a call that accumulates onto the previous call's sum must hold 1 group, not %d; make one call "
+                       "per group",
                        groups->groups);
     for (int i = 0; groups->tokens && i < groups->slices; i++)
         if (groups->tokens[0] != 0 || groups->tokens[i + 1] < groups->tokens[i] || groups->tokens[i + 1] > groups->T)

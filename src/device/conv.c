@@ -74,7 +74,8 @@ static ls_status check_groups(const ls_conv_call *c) {
     if (c->slices > 1 && c->accumulate)
         return ls_fail(
             LS_ERR_INPUT,
-            "a weight gradient cannot continue from the last call over %d groups; split the call at group boundaries",
+            "a call that accumulates onto the previous call's weight gradient must hold 1 group, not %d; make "
+            "one call per group",
             c->slices);
     for (int i = 0; c->slices > 1 && i < c->slices; i++)
         if (c->bounds[0] != 0 || c->bounds[i + 1] < c->bounds[i] || c->bounds[c->slices] != positions_of(c))

@@ -208,7 +208,7 @@ static ls_status read_name(const json_t *json, const given *has, ls_shape *out) 
     if (!has->key[NAME]) return LS_OK;
     LS_TRY(ls_json_get_text(json, has->key[NAME], &name));
     if (strlen(name) >= sizeof out->name || *name == '\0')
-        return ls_fail(LS_ERR_INPUT, "name must have from 1 to %d bytes", LS_SHAPE_NAME_MAX - 1);
+        return ls_fail(LS_ERR_INPUT, "name has %zu bytes; it must have 1 to %d", strlen(name), LS_SHAPE_NAME_MAX - 1);
     snprintf(out->name, sizeof out->name, "%s", name);
     return LS_OK;
 }

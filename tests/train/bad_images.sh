@@ -97,7 +97,7 @@ refused "data_batch_3.bin is truncated or not a CIFAR-10 file: it has 4000 bytes
 
 cifar cifar-label
 { bytes 3 && zeros 3072 && bytes 200 && zeros 3072; } >"$scratch/cifar-label/data_batch_4.bin"
-refused "data_batch_4.bin: image 1 has label 200, but CIFAR-10 has 10 classes" cifar-label resnet18
+refused "data_batch_4.bin: image 1 has label 200, but labels of CIFAR-10 are 0 to 9" cifar-label resnet18
 
 cifar cifar-few
 rm "$scratch/cifar-few/data_batch_2.bin"

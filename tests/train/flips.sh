@@ -77,7 +77,7 @@ for place in '"lr": 7 0' '"seed" 2 1' '"lr" 4 5' '"checksum" 2 0'; do
     expect_said 'config.json is damaged or was edited; the replay uses the options of its copy$'
     train --resume --out "$scratch/run"
     expect_weights "$final"
-    expect_said 'config.json is damaged, or was edited: the options are read from its copy; --config FILE reads an edited file$'
+    expect_said 'config.json is damaged or was edited: the options are read from its copy; if you edited it, give the edited file with --config FILE$'
     expect_said 'config.json was set aside as .*/config.json.damaged-1$'
     cmp -s "$scratch/damaged" "$scratch/run/config.json.damaged-1" || fail "it was not kept"
     cmp -s "$scratch/run/config.json" "$scratch/run/config.json.copy" || fail "there are not two of it again"
@@ -93,7 +93,7 @@ expect_status 2
 expect_said 'cannot be replayed: its config.json is damaged or missing, and it has no sound copy$'
 train "${experiment[@]}" --steps 8 --resume auto --out "$scratch/run"
 expect_weights "$final"
-expect_said 'there is no sound copy of it, so the options are those of the command line alone'
+expect_said 'its copy is damaged or missing too, so only the options of this command apply'
 
 case_begin "files of an older version"
 rm -rf "$scratch/run"

@@ -99,7 +99,7 @@ expect_weights "$twelve"
 case_begin "fewer steps than were done"
 train --resume --out "$scratch/five" --steps 11
 expect_status 2
-expect_said 'the run is at step 12 already; --steps is the total: use e.g. --steps 24$'
+expect_said 'the run is at step 12 already, and --steps 11 is the total, not the number of steps to add: use e.g. --steps 24$'
 
 # ---- forks -------------------------------------------------------------------------------------------------------------
 

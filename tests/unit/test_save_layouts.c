@@ -316,7 +316,7 @@ static void a_fork_takes_all_over(void **state) {
         assert_string_equal(shared->at_end.weights, at_end.weights);
     }
     j.settings.options.steps = CUT;
-    expect_refused(&j, LS_ERR_INPUT, 0, "is at step 3 already; --steps is the total");
+    expect_refused(&j, LS_ERR_INPUT, 0, "is at step 3 already, and --steps 3 is the total");
 }
 
 static void export(const char *from, const char *to) {
@@ -370,7 +370,7 @@ static void mistakes_are_told_once(void **state) {
     expect_refused(&j, LS_ERR_INPUT, 0, "not the same experiment");
     j.settings.lr.peak = 0.01;
     j.settings.options.steps = CUT - 1;
-    expect_refused(&j, LS_ERR_INPUT, 0, "--steps is the total");
+    expect_refused(&j, LS_ERR_INPUT, 0, "--steps 2 is the total");
     j.settings.options.steps = STEPS;
     char path[512];
     snprintf(path, sizeof path, "%s/%s", step_folder("wrong", CUT), LS_CHECKPOINT_OPTIMIZER);

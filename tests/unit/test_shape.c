@@ -335,7 +335,7 @@ static void test_bad_shape_files_are_refused(void **state) {
     refuse_text("a.json", "{\"preset\":\"llama-1b\",\"rope-scaling\":{\"factor\":0.5}}",
                 "factor of rope-scaling is 0.5");
     refuse_text("a.json", "{\"preset\":\"llama-1b\",\"width\":1024}", "hidden is missing");
-    refuse_text("a.json", "{\"preset\":\"tiny\",\"name\":\"\"}", "name must have from 1 to 63 bytes");
+    refuse_text("a.json", "{\"preset\":\"tiny\",\"name\":\"\"}", "name has 0 bytes; it must have 1 to 63");
 #undef SIZES
 }
 

@@ -333,7 +333,7 @@ static void print_table(const answer both[2], const items *all) {
     print_knobs(both);
     print_items(all, true, "stop doing");
     print_items(all, false, "start or change");
-    if (all->count == 0) printf("\nthe best layout is the same\n");
+    if (all->count == 0) printf("\nA and B have the same best layout: nothing to change\n");
     if (!same_question(both))
         printf("\nA and B differ in more than the hardware: model, sequence, batch or program are not the same\n");
 }

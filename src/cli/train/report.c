@@ -37,8 +37,8 @@ void ls_train_print_plan(const ls_plan *plan) {
     fprintf(out, ", %s", plan->measured_now ? "measured now" : "measured earlier");
     for (int i = 1; i < found->fitting && i <= NEXT; i++) {
         const ls_native_choice *c = &found->fits[i];
-        fprintf(out, "%s dp %d × tp %d × pp %d, zero %d (+%.0f %% time)", i == 1 ? "; next best:" : ",", c->layout.dp,
-                c->layout.tp, c->layout.pp, c->layout.zero,
+        fprintf(out, "%s dp %d × tp %d × pp %d, zero %d (+%.0f %% step time)", i == 1 ? "; next best:" : ",",
+                c->layout.dp, c->layout.tp, c->layout.pp, c->layout.zero,
                 100 * (c->prediction.seconds / best->prediction.seconds - 1));
     }
     fprintf(out, "\n");

@@ -197,8 +197,7 @@ static void close_freed(ls_peers *peers, int worker, const table *theirs) {
 static ls_status open_allocation(ls_peers *peers, int worker, uint64_t number, opened **out) {
     const table *theirs = table_of(peers, worker);
     if (!theirs || theirs->entry[number % TABLE].number != number)
-        return ls_fail(LS_ERR_FAILED,
-                       "worker %d's device memory was not found: it was freed while a collective used it",
+        return ls_fail(LS_ERR_FAILED, "worker %d freed device memory that a collective still used",
                        peers->world->segment.header->workers[worker].rank);
     close_freed(peers, worker, theirs);
     void *memory;

@@ -11,18 +11,19 @@ static const char *const names[LS_CIFAR_CLASSES] = {"airplane", "automobile", "b
 
 ls_status ls_cifar_parse(const char *path, const uint8_t *data, size_t bytes, uint64_t *count) {
     *count = bytes / LS_CIFAR_RECORD;
-    if (!bytes) return ls_fail(LS_ERR_INPUT, "%.*s is empty: records of CIFAR-10 were expected", LS_IMAGES_SHOWN, path);
+    if (!bytes)
+        return ls_fail(LS_ERR_INPUT, "%.*s is empty, not a CIFAR-10 file; download it again", LS_IMAGES_SHOWN, path);
     if (bytes % LS_CIFAR_RECORD)
         return ls_fail(LS_ERR_INPUT,
-                       "%.*s is truncated or not a CIFAR-10 file: it has %zu bytes, which are %" PRIu64
-                       " records of %d and %zu more",
-                       LS_IMAGES_SHOWN, path, bytes, *count, LS_CIFAR_RECORD, bytes % LS_CIFAR_RECORD);
+                       "%.*s is truncated or not a CIFAR-10 file: it has %zu bytes, not a multiple of %d (an image "
+                       "with its label); download it again",
+                       LS_IMAGES_SHOWN, path, bytes, LS_CIFAR_RECORD);
     for (uint64_t i = 0; i < *count; i++) {
         if (data[i * LS_CIFAR_RECORD] >= LS_CIFAR_CLASSES)
             return ls_fail(LS_ERR_INPUT,
-                           "%.*s: image %" PRIu64 " has label %u, but CIFAR-10 has %d classes (0 … %d): damaged, or "
-                           "another format",
-                           LS_IMAGES_SHOWN, path, i, data[i * LS_CIFAR_RECORD], LS_CIFAR_CLASSES, LS_CIFAR_CLASSES - 1);
+                           "%.*s: image %" PRIu64 " has label %u, but labels of CIFAR-10 are 0 to %d; the file is "
+                           "damaged or has another format",
+                           LS_IMAGES_SHOWN, path, i, data[i * LS_CIFAR_RECORD], LS_CIFAR_CLASSES - 1);
     }
     return LS_OK;
 }

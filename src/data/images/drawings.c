@@ -221,7 +221,7 @@ ls_status ls_images_open_drawings(ls_images *images, const ls_images_options *op
     if (channels != 1 && channels != 3)
         return ls_fail(LS_ERR_INPUT, "drawings have 1 channel (grey) or 3 (colour), not %" PRIu32, channels);
     if (count > COUNT_MAX)
-        return ls_fail(LS_ERR_INPUT, "%" PRIu64 " drawings are too many: %d is the most", count, COUNT_MAX);
+        return ls_fail(LS_ERR_INPUT, "%" PRIu64 " drawings were requested; the most is %d", count, COUNT_MAX);
     images->about =
         (ls_images_about){.format = "drawings", .count = count, .channels = channels, .height = size, .width = size};
     for (uint32_t c = 0; c < channels; c++) images->about.mean[c] = 0.3, images->about.std[c] = 0.15;

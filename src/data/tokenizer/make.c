@@ -17,8 +17,10 @@ static ls_status check_token(const ls_tokenizer *tokenizer, const char *text, si
                        TOKEN_BYTES_MAX);
     int64_t limit = (int64_t)(4 * count) + tokenizer->vocab.size + IDS_UNUSED_MAX;
     if (id < 0 || id >= limit)
-        return ls_fail(LS_ERR_INPUT, "the token '%.*s' has id %" PRId64 ", far from the others (%zu tokens)", SHOWN,
-                       text, id, count);
+        return ls_fail(LS_ERR_INPUT,
+                       "the token '%.*s' has id %" PRId64 "; in a vocabulary of %zu token%s, ids must be between 0 "
+                       "and %" PRId64,
+                       SHOWN, text, id, count, count == 1 ? "" : "s", limit - 1);
     return LS_OK;
 }
 
@@ -53,7 +55,8 @@ ls_status ls_tokenizer_load_merge(ls_tokenizer *tokenizer, const char *left, siz
     size_t first, second;
     const ls_vocab *vocab = &tokenizer->vocab;
     if (left_bytes > TOKEN_BYTES_MAX || right_bytes > TOKEN_BYTES_MAX)
-        return ls_fail(LS_ERR_INPUT, "merge %u: a token longer than %d bytes", rank + 1, TOKEN_BYTES_MAX);
+        return ls_fail(LS_ERR_INPUT, "merge %u: its tokens have %zu and %zu bytes; the most is %d each", rank + 1,
+                       left_bytes, right_bytes, TOKEN_BYTES_MAX);
     if (!ls_alphabet_decode(left, left_bytes, data, &first) ||
         !ls_alphabet_decode(right, right_bytes, data + first, &second))
         return ls_fail(LS_ERR_INPUT, "merge %u, '%.*s %.*s': not in the alphabet of byte-level BPE", rank + 1,

@@ -107,7 +107,9 @@ static ls_status read_merges(ls_tokenizer *tokenizer, const char *text, size_t b
 /* Fills a tokenizer from vocab.json and merges.txt, with GPT-2's pattern and end-of-text token. */
 static ls_status load_merges(ls_tokenizer *tokenizer, const json_t *vocab, const char *merges, size_t bytes) {
     static const char end_of_text[] = "<|endoftext|>";
-    if (!json_is_object(vocab)) return ls_fail(LS_ERR_INPUT, "the vocabulary must be an object of tokens and ids");
+    if (!json_is_object(vocab))
+        return ls_fail(LS_ERR_INPUT,
+                       "the vocabulary must be a JSON object of tokens and their ids, as in {\"the\": 0}");
     LS_TRY(ls_tokenizer_load_vocab(tokenizer, vocab));
     LS_TRY(ls_bpe_init(&tokenizer->bpe, &tokenizer->vocab, count_lines(merges, bytes), false));
     LS_TRY(read_merges(tokenizer, merges, bytes));

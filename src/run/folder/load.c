@@ -87,7 +87,8 @@ static ls_status load_numbers(ls_trainer *t, const json_t *state, const char *pa
         /* Runs of older versions have no losses of groups. */
         if (!get_words(state, "outlier_losses", outlier + LS_TRACK_WORDS, LS_TRACK_WORDS))
             memset(outlier + LS_TRACK_WORDS, 0, LS_TRACK_WORDS * sizeof *outlier);
-        LS_TRY(ls_outlier_restore(t->guard.outlier, outlier));
+        ls_status status = ls_outlier_restore(t->guard.outlier, outlier);
+        if (status != LS_OK) return ls_fail_at(status, "%s/%s", path, LS_CHECKPOINT_STATE);
     }
     if (t->settings.policy.act != LS_F16) return LS_OK;
     if (get_words(state, "loss_scale", scale, LS_LOSS_SCALE_WORDS)) {

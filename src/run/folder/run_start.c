@@ -105,8 +105,10 @@ ls_status ls_run_start_weights(ls_trainer *trainer, ls_weights *weights, ls_iden
 static ls_status steps_are_done(const ls_trainer *trainer, const char *what) {
     enum { SOME_STEPS = 1000 };
     long long at = trainer->step;
-    return ls_fail(LS_ERR_INPUT, "%s is at step %lld already; --steps is the total: use e.g. --steps %lld", what, at,
-                   at > 0 ? 2 * at : SOME_STEPS);
+    return ls_fail(LS_ERR_INPUT,
+                   "%s is at step %lld already, and --steps %lld is the total, not the number of steps to add: use "
+                   "e.g. --steps %lld",
+                   what, at, (long long)trainer->settings.options.steps, at > 0 ? 2 * at : SOME_STEPS);
 }
 
 /* ---- weights as they were saved ---------------------------------------------------------------------------------- */

@@ -283,14 +283,18 @@ static void track_save(const track *t, int64_t words[LS_TRACK_WORDS]) {
 static ls_status track_restore(track *t, const char *what, const int64_t words[LS_TRACK_WORDS]) {
     track_step read[LS_OUTLIER_HISTORY];
     if (words[0] < 0 || words[0] > LS_OUTLIER_HISTORY)
-        return ls_fail(LS_ERR_INPUT, "the saved %s of gradient groups are damaged: %" PRId64 " steps of at most %d",
+        return ls_fail(LS_ERR_INPUT,
+                       "the saved %s of gradient groups are damaged: they cover %" PRId64
+                       " steps, but 0 to %d are kept",
                        what, words[0], LS_OUTLIER_HISTORY);
     size_t count = (size_t)words[0];
     memcpy(read, &words[1], count * sizeof *read);
     for (size_t i = 0; i < count; i++) {
         if (fabs(read[i].level) <= t->range && fabs(read[i].largest) <= t->range) continue;
-        return ls_fail(LS_ERR_INPUT, "the saved %s of gradient groups are damaged: step %zu has level %g, largest %g",
-                       what, i, read[i].level, read[i].largest);
+        return ls_fail(LS_ERR_INPUT,
+                       "the saved %s of gradient groups are damaged: step %zu of %zu has the median %g and the largest "
+                       "deviation %g; neither may be beyond ±%g",
+                       what, i + 1, count, read[i].level, read[i].largest, t->range);
     }
     memcpy(t->history, read, count * sizeof *read);
     t->count = count;

@@ -52,7 +52,7 @@ static ls_status check_works(const char *run) {
     if (ls_run_lock_take(run, true, &lock) != LS_OK) return LS_OK;
     ls_run_lock_release(&lock);
     return ls_fail(LS_ERR_INPUT,
-                   "no run is active in %.200s: continue it with another number of workers with train --resume", run);
+                   "no run is active in %.200s; continue it on another number of workers: train --resume --dp N", run);
 }
 
 /* Fails with LS_ERR_INPUT if the run cannot be resized, as its status page says. Without a status page (the run starts,
@@ -64,18 +64,18 @@ static ls_status check_resizes(const char *run) {
     switch (resizes) {
     case LS_RESIZES_UNSUPERVISED:
         return ls_fail(LS_ERR_INPUT,
-                       "%.200s cannot be resized: it has no supervisor that replaces workers (--restarts 0); stop it, "
-                       "and continue it with another --dp with train --resume",
+                       "%.200s cannot be resized, because --restarts 0 leaves it without a supervisor; stop it, then "
+                       "continue it on another number of workers: train --resume --dp N",
                        run);
     case LS_RESIZES_LAUNCHED:
         return ls_fail(LS_ERR_INPUT,
-                       "%.200s cannot be resized: its workers belong to mpirun or srun; stop it, and start another "
-                       "number of tasks with train --resume",
+                       "%.200s cannot be resized, because mpirun or srun started its workers; stop it, then start "
+                       "train --resume with another number of tasks",
                        run);
     case LS_RESIZES_OWN_STEPS:
         return ls_fail(LS_ERR_INPUT,
-                       "%.200s cannot be resized: its program calls ls_run_step() itself; stop it, and start it with "
-                       "another number of workers",
+                       "%.200s cannot be resized, because its program calls ls_run_step() itself; stop it, then start "
+                       "it with another number of workers",
                        run);
     default: return LS_OK;
     }
@@ -104,8 +104,9 @@ static ls_status await_answer(const char *run, int workers, char text[LS_RESIZE_
         LS_TRY(check_resizes(run));
     }
     return ls_fail(LS_ERR_DEADLINE,
-                   "%.200s was not resized: its supervisor did not answer within %d s (it is suspended, or of a "
-                   "version that does not answer)",
+                   "%.200s was not resized, because its supervisor did not answer within %d s: if it is suspended, "
+                   "continue it with kill -CONT and ask again; if it is an older version of lockstep, stop the run and "
+                   "continue it with train --resume --dp N",
                    run, LOOKS / LOOKS_A_SECOND);
 }
 

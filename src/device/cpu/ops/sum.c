@@ -94,6 +94,7 @@ static void max_range(const ls_kernels *kernels, const void *args, size_t begin,
 /* Computes out = the maximum of all inputs, element by element; a NaN wins. */
 ls_status ls_cpu_op_max(ls_device *device, const ls_max_call *call) {
     if (call->count < 1 || call->count > LS_WORKERS_MAX)
-        return ls_fail(LS_ERR_INPUT, "a maximum of %d tensors: must be between 1 and %d", call->count, LS_WORKERS_MAX);
+        return ls_fail(LS_ERR_INPUT, "a maximum over %d tensors; the number of tensors must be between 1 and %d",
+                       call->count, LS_WORKERS_MAX);
     return ls_cpu_run(device, call->elems, ls_cpu_row_grain((size_t)call->count), max_range, call);
 }

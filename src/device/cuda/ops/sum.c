@@ -75,7 +75,8 @@ ls_status ls_cuda_op_tree_rows(ls_device *device, const ls_tree_rows_call *c) {
 /* Launches the computation of out = the maximum of `count` tensors, element by element. */
 ls_status ls_cuda_op_max(ls_device *device, const ls_max_call *c) {
     if (c->count < 1 || c->count > LS_WORKERS_MAX)
-        return ls_fail(LS_ERR_INPUT, "a maximum of %d tensors: must be between 1 and %d", c->count, LS_WORKERS_MAX);
+        return ls_fail(LS_ERR_INPUT, "a maximum over %d tensors; the number of tensors must be between 1 and %d",
+                       c->count, LS_WORKERS_MAX);
     return join(device, LS_CUDA_max, c->out, (const void *const *)c->inputs, LS_F32, c->count, c->elems, 1);
 }
 
