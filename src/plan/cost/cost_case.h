@@ -94,7 +94,7 @@ double ls_plan_matmul_seconds(const ls_chip *chip, ls_plan_type type, double m, 
  * the launch. */
 double ls_plan_pass_seconds(const ls_chip *chip, double bytes);
 /* Returns the FLOP/s that large matmuls reach. Of a type that the chip lacks, those of a wider one: fp8 as bf16, bf16
- * as fp16, fp16 as fp32; so 0 for bf16 and 8 bits on a chip with neither bf16 nor fp16. */
+ * as fp16, fp16 as fp32. */
 double ls_plan_rate(const ls_chip *chip, ls_plan_type type);
 
 /* layer.c: Returns the times of one transformer layer for one micro-batch, with the waits for tensor-parallel
