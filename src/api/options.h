@@ -12,14 +12,16 @@
 ls_status ls_options_expect(const ls_options *options, ls_command command, const char *function);
 
 /* Fills *out with the options of a run: with --resume those in the config.json of the run in --out, with --fork those
- * of the run that the checkpoint belongs to, if any; then those given now, which win. --config in `given` inherits
- * none. Changes no file. The caller ends *out with ls_options_fini(), also after a failure. */
+ * in that of the run whose checkpoint it names, if it belongs to a run; then those given now, which win. Options of one
+ * invocation (--out, --resume, --fork, --transport, --slow-link, --json) are not inherited, nor by a fork --model and
+ * --preset. With --config in `given`, nothing is inherited. Changes no file. The caller ends *out with
+ * ls_options_fini(), also after a failure. */
 ls_status ls_run_options_inherit(const ls_options *given, ls_options *out);
 /* Checks that the options can be combined with each other and with the launcher. LS_ERR_INPUT names the option to
  * change. */
 ls_status ls_run_options_check(const ls_options *options);
-/* Returns where shape and weights begin, as ls_start_open() takes it: --fork's checkpoint, --preset, --model, a resumed
- * run's own folder if that has a checkpoint, else "tiny". Borrowed from the options. */
+/* Returns where the run takes its shape and first weights from, as ls_start_open() takes it: --fork's checkpoint,
+ * --preset, --model, a resumed run's own folder if that has a checkpoint, else "tiny". Borrowed from the options. */
 const char *ls_run_model_name(const ls_options *options);
 /* Writes the resolved values of options that were left open (sequence length, batch, groups, slices, warm-up, matrix
  * unit …) into the options, as if a file had given them, so that config.json records them and a resumed run does not

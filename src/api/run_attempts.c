@@ -115,8 +115,9 @@ static bool try_shares(const ls_run_attempts *a, const double *speeds, ls_layout
     return legal;
 }
 
-/* Returns whether slow replicas may get fewer gradient groups during the run: dp above 1, shares not fixed by the user,
- * and enough groups. Not on GPUs, where a restart costs more than new shares gain, because device memory is lost. */
+/* Returns whether slow replicas may get fewer gradient groups during the run: if dp is above 1, the user did not fix
+ * the shares, and a much faster replica 0 would get more groups than it has, so there are enough groups to move. Never
+ * on GPUs: new shares need a restart, which loses device memory and so costs more than they gain. */
 static bool may_share(const ls_run_attempts *a) {
     const ls_run *r = a->run;
     double speeds[LS_WORKERS_MAX];
@@ -168,7 +169,7 @@ static int list_places(const ls_run_attempts *a, int *places) {
     return count;
 }
 
-/* Orders integers ascending, for qsort(). */
+/* Orders integers ascending, for qsort(). They are small and not negative, so the difference does not overflow. */
 static int compare_ints(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
 /* Logs why and from where the run continues. `done`: last completed step, −1: none. `back_to`: last verified step, to

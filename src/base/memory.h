@@ -38,9 +38,9 @@ typedef struct ls_memory_source {
     size_t align; /* alignment of tensors carved from its blocks, a power of two; 0: 64 */
 } ls_memory_source;
 
-/* Grows `list`, which has `count` elements of `bytes` each, so that one more element fits. Returns the list,
- * reallocated and with *capacity doubled if that was used up; NULL if memory is short, and the old list is still
- * valid. */
+/* Grows `list`, which has `count` elements of `bytes` each, so that one more element fits. If `count` has reached
+ * *capacity, reallocates the list with twice that capacity (16 for the first; `list` is NULL then). Returns the list.
+ * Returns NULL if memory is short: the old list stays valid, and *capacity unchanged. */
 void *ls_list_grow(void *list, size_t count, size_t *capacity, size_t bytes);
 
 /* A region: blocks that are allocated one by one and freed together. All zeros: empty. */

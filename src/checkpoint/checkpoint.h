@@ -3,9 +3,9 @@
  *
  *     {"format": 1, "step": 100, "files": [{"name": "weights.safetensors", "bytes": 1234, "xxh3_128": "…"}, …]}
  *
- * Files of tensors have "sum128" (byte_sum.h) instead of "xxh3_128", which older versions wrote for them, too. With it
- * comes one such sum for each tensor: {"tensors": {"wte": "…", …}}, so that an error names the damaged tensor. All
- * checksums are computed from the bytes in memory before they are written.
+ * Files of tensors have "sum128" (byte_sum.h) instead of "xxh3_128"; older versions wrote "xxh3_128" for them, which is
+ * still verified. With it comes one such sum for each tensor: {"tensors": {"wte": "…", …}}, so that an error names the
+ * damaged tensor. All checksums are computed from the bytes in memory before they are written.
  *
  * complete.json is written last, so a folder that has one was saved completely. This module does not interpret the
  * files' content; its callers do. */

@@ -26,8 +26,8 @@ typedef struct ls_snapshot {
     ls_device *device; /* whose allocator `data` comes from; borrowed */
 } ls_snapshot;
 
-/* Lists the elements of the `count` files that this partition reports (of those that several workers hold, one reports
- * each), and computes the bytes of their copy. Empty on failure. ls_snapshot_fini() ends *out. */
+/* Lists the elements of the `count` files that this partition reports (an element that several workers hold is
+ * reported by one of them), and computes the bytes of their copy. Empty on failure. ls_snapshot_fini() ends *out. */
 ls_status ls_snapshot_plan(const ls_partition *partition, const ls_partition_tensors *const *files, int count,
                            ls_snapshot *out);
 /* Allocates the copy of a plan: pinned host memory if the device supports it. Borrows the device. LS_ERR_RESOURCE if
@@ -37,7 +37,7 @@ ls_status ls_snapshot_alloc(ls_snapshot *snapshot, ls_device *device);
  * first take. */
 void ls_snapshot_touch(const ls_snapshot *snapshot);
 /* Copies the planned elements from the device into the snapshot; training waits for this. `files` are those of the
- * plan. Must not run during a write. */
+ * plan, all elements as fp32. Must not run during a write. */
 ls_status ls_snapshot_take(const ls_snapshot *snapshot, const ls_partition_tensors *const *files,
                            ls_partition *partition);
 /* Writes the pieces of file number `file` of the plan from the copy, with a writer of that file. Any thread; does not
@@ -55,7 +55,8 @@ typedef struct ls_snapshot_need {
 } ls_snapshot_need;
 
 /* Returns whether on each machine the snapshots of all its workers together leave at least an eighth of the available
- * memory free; of the workers' figures for a machine the smallest counts. *short_of is the first worker on a machine
+ * memory free. If workers of a machine found different amounts available, the smallest
+ * counts. *short_of is the first worker on a machine
  * without room; −1: they fit. */
 bool ls_snapshot_fits(const ls_snapshot_need *needs, int workers, int *short_of);
 

@@ -23,7 +23,8 @@ typedef struct ls_option_choice {
 
 /* Returns the word of a value, a static text; "unknown" if no choice has it. */
 const char *ls_choice_word(const ls_option_choice *choices, int value);
-/* Finds the value of a word, in exact spelling. Returns false, with *value unchanged, if no choice has it. */
+/* Finds the value of a word, in exact spelling, in a list that ends with a NULL word. Returns false, with *value
+ * unchanged, if no choice has it. */
 bool ls_choice_find(const ls_option_choice *choices, const char *word, int *value);
 
 /* Writes all words as "auto, portable or neon" for help and error messages; cut off if `room` bytes are too few. */

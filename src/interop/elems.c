@@ -11,7 +11,7 @@ bool ls_elems_can(ls_dtype dtype) { return dtype == LS_F32 || dtype == LS_BF16 |
 
 /* ---- fp16: 1 bit of sign, 5 of exponent (bias 15), 10 of fraction ------------------------------------------------ */
 
-/* Returns the value exactly; every NaN becomes the canonical one. */
+/* Converts fp16 to fp32, exactly. Every NaN becomes the canonical one (LS_NAN_BITS). */
 static float f16_to_f32(uint16_t half) {
     uint32_t sign = (uint32_t)(half & 0x8000u) << 16, exponent = half >> 10 & 31u, fraction = half & 0x3FFu;
     if (exponent == 31) return ls_f32_from_bits(fraction ? LS_NAN_BITS : sign | 0x7F800000u);

@@ -414,7 +414,8 @@ out:
 
 enum { CONFIG_BYTES_MAX = 1 << 20 };
 
-/* Appends an id of the vocabulary if there is room; ignores other values. */
+/* Appends the id if `value` is an integer below V; ignores other values, and all values once the list has `capacity`
+ * ids. */
 static void add_eos_id(const json_t *value, size_t V, int32_t *ids, size_t capacity, size_t *count) {
     json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
     if (id >= 0 && (uint64_t)id < V && *count < capacity) ids[(*count)++] = (int32_t)id;

@@ -44,8 +44,8 @@ ls_status ls_nn_project(const ls_nn *nn, void *y, const void *x, const ls_param 
     return project(nn, y, w->local_rows, nn->policy.act, x, w, bias);
 }
 
-/* Returns whether the device runs the matmul and its epilogue as one operation. With an observer or a planted fault
- * it does not, because both need the result of the matmul itself. */
+/* Returns whether the device runs the matmul with its epilogue as one fused operation. False with an observer or a
+ * planted fault, because both need the result of the matmul before the epilogue. */
 static bool ends_at_once(const ls_nn *nn, const ls_gemm *call) {
     return !nn->made.take && !ls_fault_spoil && nn->ops->gemm_ends(nn->device, call);
 }

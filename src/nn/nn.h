@@ -198,7 +198,7 @@ static inline float *ls_nn_take_f32(ls_arena *arena, const char *kind, size_t ro
 void *ls_nn_take_cross(const ls_nn *nn, ls_arena *arena);
 /* Takes memory from the arena for scratch->rows, ->joined and ->cross, if the workers of a TP group share sums. */
 void ls_nn_take_joins(const ls_nn *nn, ls_arena *arena, ls_scratch *scratch);
-/* Returns the address of element `elems` of type act, to write. */
+/* Returns the writable address `elems` elements behind `act`, a tensor of the policy's type act. */
 static inline void *ls_nn_at(const ls_nn *nn, void *act, size_t elems) {
     return (char *)act + elems * ls_dtype_bytes(nn->policy.act);
 }

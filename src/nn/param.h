@@ -122,7 +122,7 @@ typedef struct ls_param {
     _Atomic uint64_t *cells; /* of the host: how far updates of `own` have come (device/cpu/journal.h); NULL: none */
 } ls_param;
 
-/* Returns the elements of the rows that this worker has. */
+/* Returns the number of elements in the rows of this worker's slices. */
 static inline size_t ls_param_local_elems(const ls_param *param) { return param->local_rows * param->columns; }
 /* Returns the elements of the whole parameter, over all workers. */
 static inline size_t ls_param_elems(const ls_param *param) { return param->rows * param->columns; }

@@ -2,7 +2,7 @@
  * compute it on the way (ops->update, ops->state_sums); the guards compare it later, to detect memory that has changed.
  *
  * With x(i) the 32-bit pattern of element i of a tensor, it is, mod 2^64, for odd factors a of 32 bits and b of 64
- * bits, with one set of b for each of the two words of a ls_hash128:
+ * bits; each of the two words of a ls_hash128 is such a sum, with factors b of its own:
  *
  *     Σ x(i) · a(i mod 1024) · b(tensor, i / 1024)
  *

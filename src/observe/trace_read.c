@@ -126,7 +126,7 @@ static ls_status find_word(const reader *r, const char *text, const char **out) 
     return LS_OK;
 }
 
-/* Frees the table of texts; NULL does nothing. */
+/* Frees the table and its texts (strings that events point to); NULL does nothing. */
 static void free_words(struct ls_trace_words *words) {
     for (size_t i = 0; words && i < WORD_SLOTS; i++) free(words->word[i]);
     free(words);

@@ -49,8 +49,10 @@ ls_course ls_plan_course_of(const ls_plan_question *q, const ls_plan_task *task,
                         q->failures.bytes_per_second, q->failures.restart_seconds);
 }
 
-/* Fills across_bytes, across_seconds and not_cut: what the link between two sites costs (the step's time less that with
- * an almost infinite link), and the layout cut the other way. Does nothing for one site. */
+/* Fills across_bytes, across_seconds and not_cut for two sites; does nothing for one. across_bytes is the traffic of a
+ * step over the link between them, each way; across_seconds is the step's time less that with an almost infinite link.
+ * not_cut is the best layout with the other division: replicas instead of stages on the two sides of the link, or
+ * stages instead of replicas. Its seconds are 0 if that is not possible. */
 static ls_status weigh_cut(ls_plan_answer *a) {
     ls_plan_task task = a->task;
     const ls_plan_choice *best = a->best;

@@ -21,7 +21,8 @@ ls_course ls_course_of(double work_seconds, double mtbf_seconds, double checkpoi
     return c;
 }
 
-/* Returns the goodput if each failure loses `lost_seconds`; 0 if failures come faster than that. */
+/* Returns the goodput, the share of the run's time that makes progress, if each failure loses `lost_seconds` and saving
+ * takes m->save_share of the training time. Returns 0 if the mean time between failures is at most `lost_seconds`. */
 static double goodput_after(const ls_mending *m, double lost_seconds, double mtbf_seconds) {
     return lost_seconds < mtbf_seconds ? (1 - lost_seconds / mtbf_seconds) / (1 + m->save_share) : 0;
 }

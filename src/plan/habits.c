@@ -1,8 +1,8 @@
 /* habits.c: repeats the search with one convention of the training framework changed. */
 #include "plan/habits.h"
 
-/* Returns whether two best times differ by more than LS_PLAN_HABIT_MATTERS, or one of them is 0 (nothing
- * fits) alone. */
+/* Returns whether two best times differ by more than the share LS_PLAN_HABIT_MATTERS of `now`, or exactly one of them
+ * is 0 (nothing fits). */
 static bool is_different(double now, double then) {
     if ((now > 0) != (then > 0)) return true;
     return now > 0 && (then < now * (1 - LS_PLAN_HABIT_MATTERS) || then > now * (1 + LS_PLAN_HABIT_MATTERS));

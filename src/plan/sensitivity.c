@@ -33,6 +33,7 @@ typedef struct guarded {
     double bound; /* lower bound of the step with slow links, seconds */
 } guarded;
 
+/* The candidates for the robust layout: those that add_to_guard() keeps. */
 typedef struct guard {
     const ls_plan_task *task, *slow;
     double longest; /* step time that a robust layout may have with the links as they are, seconds */
@@ -79,8 +80,9 @@ static ls_status simplify(const guard *g, ls_plan_sensitivity *out) {
     return LS_OK;
 }
 
-/* Sets out->robust to the fastest layout with slow links among the guard's, if it beats the choice by LS_PLAN_COLLAPSE
- * there. */
+/* Finds the layout of the guard's list with the shortest step on slow links, and stores it in out->robust. It must beat
+ * the chosen layout on slow links by the share LS_PLAN_COLLAPSE, and take at most g->longest on links as they are. If
+ * none does, out->robust keeps its seconds of 0. Errors are those of the predictions. The list is sorted by bound. */
 static ls_status find_robust(const guard *g, ls_plan_sensitivity *out) {
     double best = out->slow.seconds * (1 - LS_PLAN_COLLAPSE);
     for (size_t i = 0; i < g->count && g->item[i].bound < best; i++) {

@@ -4,8 +4,9 @@
 
 #include "lab/verify/sum_order.h"
 
-/* Writes an SVG file with a chart for each case (model): a curve over the steps for each order of summation, |loss −
- * loss of the order that it is compared with|. Replaces `path` atomically. */
+/* Writes an SVG file with a chart for each case (model), and in it a curve for each order of summation: over the steps,
+ * the absolute difference of its loss from that of its base, the order that it is compared with (ls_order_way.base).
+ * Lockstep's own runs share one curve. Replaces `path` atomically. */
 ls_status ls_order_draw(const ls_order_case *cases, int count, const char *path);
 
 #endif

@@ -18,7 +18,7 @@ typedef struct ls_validation {
     int64_t stale;      /* evaluations since best_step, none of which was lower */
     double saved_loss;  /* lowest loss of a step with a checkpoint; NaN: none */
     int64_t saved_step; /* step of that checkpoint, the best one; −1: none */
-    double last_loss;   /* of the last evaluation since the run began or was resumed */
+    double last_loss;   /* of the last evaluation since the run began or was resumed; NaN: none. Not in state.json */
     int64_t last_step;  /* step of that evaluation; −1: none */
     bool is_due;        /* an evaluation was abandoned when the run stopped; a resumed run repeats it first */
 } ls_validation;
@@ -33,7 +33,8 @@ bool ls_validation_is_best_at(const ls_validation *v, int64_t step);
 /* Records that `step` is being saved, if it is the best checkpoint so far; otherwise does nothing. Call it before the
  * checkpoint is written, because the checkpoint holds this state. */
 void ls_validation_saving(ls_validation *v, int64_t step);
-/* Returns whether --early-stop ends the run: so many `evaluations` in a row were no better than the best; 0: never. */
+/* Returns whether --early-stop ends the run: the last `evaluations` evaluations were no better than the best. 0:
+ * never. */
 bool ls_validation_is_over(const ls_validation *v, int64_t evaluations);
 
 /* Adds the member "validation" to state.json; adds nothing before the first evaluation. Returns false if memory is

@@ -9,8 +9,8 @@
 
 /* ---- which step -------------------------------------------------------------------------------------------------- */
 
-/* Sets *step to `wanted`, or to the newest recorded step if `wanted` is 0. LS_ERR_INPUT if that step was not recorded,
- * with the nearest one. */
+/* Sets *step to `wanted`, or to the newest recorded step if `wanted` is 0. LS_ERR_INPUT if that step was not recorded;
+ * the message then names the nearest one. LS_ERR_INPUT, too, if the run recorded none. */
 static ls_status choose_step(const char *name, const ls_run_log *run, int64_t wanted, int64_t *step) {
     if (run->numerics_count == 0)
         return ls_fail(LS_ERR_INPUT, "%s has no numerics records: train with --numerics 10", name);

@@ -130,7 +130,8 @@ size_t ls_reduce_windows(const ls_request *r) {
 
 /* ---- adding ------------------------------------------------------------------------------------------------------ */
 
-/* Returns the address of element `begin` of a part, in this member's buffer or in that of another local member. */
+/* Returns the address of element `begin`, counted in the whole vector, of a part of this member or of another local
+ * member. Every part has a partial sum of the whole vector. */
 static const char *part_at(const ls_request *r, const ls_reduce_source *source, size_t begin) {
     const ls_comm *comm = r->comm;
     const char *part =

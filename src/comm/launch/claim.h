@@ -22,7 +22,8 @@ typedef enum ls_claim_holder {
  * the owner in *holder, and its user in *uid if *holder is LS_CLAIM_OWN or LS_CLAIM_OTHER. */
 int ls_claim_cpu(int cpu, ls_claim_holder *holder, unsigned *uid);
 
-/* Writes ascending numbers as "0-3, 6", cut off with … where the space ends. */
+/* Writes ascending numbers as "0-3, 6", in at most `capacity` bytes; a text that does not fit ends with "…". No numbers
+ * give an empty text. */
 void ls_claim_list(const int *cpus, int count, char *text, size_t capacity);
 
 #endif

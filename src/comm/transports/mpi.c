@@ -54,8 +54,9 @@ typedef struct lanes {
     MPI_Comm lane[LS_NET_LANES];
 } lanes;
 
-/* Splits or duplicates MPI's communicator, once for each lane, and stores them in comm->net. Collective over `parent`;
- * NULL: the world. A member that joins none passes comm NULL. */
+/* Makes the MPI communicators of `comm`, one for each lane, and stores them in comm->net: the first by splitting that
+ * of `parent` (NULL: the world) by color and key, the others as duplicates of it. Collective over `parent`: a member
+ * that is in none of the new communicators calls this, too, with comm NULL. */
 static ls_status comm_open(ls_comm *parent, ls_comm *comm, int color, int key) {
     MPI_Comm from = parent ? ((lanes *)parent->net)->lane[LS_NET_COLLECTIVE] : MPI_COMM_WORLD;
     MPI_Comm made[LS_NET_LANES];

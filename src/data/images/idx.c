@@ -43,7 +43,8 @@ ls_status ls_idx_parse(const char *path, const uint8_t *data, size_t bytes, unsi
     return LS_OK;
 }
 
-/* Maps a file, or decompresses it into memory if it is gzip; ls_map_close() releases either. */
+/* Maps a file. Decompresses it into memory if it is gzip; fails if that would need more than EXPANDED_MAX bytes. The
+ * caller releases *out with ls_map_close() in both cases. */
 static ls_status open_expanded(const char *path, ls_map *out) {
     ls_map file;
     LS_TRY(ls_map_open(path, &file));

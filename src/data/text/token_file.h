@@ -94,7 +94,8 @@ typedef struct ls_token_writer ls_token_writer;
  * ls_token_writer_finish(), which replaces older ones. */
 ls_status ls_token_writer_open(const char *prefix, const ls_token_origin *origin, uint64_t shard_tokens,
                                ls_token_writer **out);
-/* Adds sums to shards with at least `from_bytes` bytes of ids (data/text/token_sums.h). Call it before the first id. */
+/* Makes the writer keep a file of checksums (data/text/token_sums.h) for each shard with at least `from_bytes` bytes of
+ * ids. Call it before the first id. */
 void ls_token_writer_keep_sums(ls_token_writer *writer, uint64_t from_bytes);
 /* Appends ids that stand for `text_bytes` bytes of text, which count for the shard of the first id; each id must be
  * below the vocabulary (LS_ERR_INPUT). Without ids it does nothing. */

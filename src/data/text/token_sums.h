@@ -30,7 +30,7 @@ enum { LS_TOKEN_PIECE_BYTES = 1 << 16 };
 /* Shards with fewer bytes of ids are verified whole, which takes a fraction of a second. */
 #define LS_TOKEN_SUMS_FROM_BYTES (UINT64_C(256) << 20)
 
-/* Returns the path of a shard's sums. */
+/* Returns the path of the file with a shard's checksums: the shard's path and ".sums". */
 ls_path ls_token_sums_path(const char *shard);
 
 /* Checksums of a whole shard, by which its sums are matched to it. */

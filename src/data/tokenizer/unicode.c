@@ -7,7 +7,7 @@
 
 _Static_assert(LS_CHAR_OTHER == 0 && LS_CHAR_SPACE == 3, "the numbers of the classes are those in unicode_table.c");
 
-/* Returns whether the byte continues a character. */
+/* Returns whether this is a continuation byte, 10xxxxxx. */
 static bool is_tail(uint8_t byte) { return (byte & 0xC0) == 0x80; }
 
 size_t ls_utf8_decode(const uint8_t *at, const uint8_t *end, uint32_t *code) {

@@ -124,8 +124,8 @@ static bool time_of(const ls_cuda_times *times, CUevent event, double *ns) {
     return *ns > 0;
 }
 
-/* Adds the span of a finished pair to its lane, or counts it as lost if the end was not recorded or a time is not
- * known. */
+/* Adds the span of a finished pair to its lane. Counts it as lost if its end was not recorded, or if the driver does
+ * not return one of its two times. */
 static void read_pair(ls_cuda_times *times, const ls_cuda_pair *pair) {
     double begin_ns = 0, end_ns = 0;
     ls_span span = pair->span;

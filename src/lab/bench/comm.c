@@ -329,7 +329,10 @@ static ls_status check_complete(const char *path, const ls_bench_plan *plan, con
     return LS_OK;
 }
 
-/* Runs the peer, with rights and slots in Open MPI's environment, which MPICH's mpirun ignores. */
+/* Runs the peer under mpirun with the plan's operations and sizes, and stores its times in *out. `bind` binds each
+ * process to a core. Environment variables let Open MPI run as root and start more processes than there are cores;
+ * MPICH ignores them. Sets peer->library. LS_ERR_FAILED if mpirun or the peer fails, prints another line, or leaves out
+ * a time. */
 static ls_status run_peer_once(ls_bench_peer *peer, const ls_bench_plan *plan, bool bind, ls_bench_round *out) {
     static const char *const variables[] = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
                                             "OMPI_MCA_rmaps_base_oversubscribe", NULL};

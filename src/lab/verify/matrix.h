@@ -1,7 +1,7 @@
 /* matrix.h: which layouts `lockstep verify` compares: rows of choices, and the layout of each row.
  *
- *     dp, tp, pp, schedule, sequence parallel, shares      what the layout code allows for the task, and the workers
- *     zero, micro-batch, recomputation, division, threads, instruction sets      free
+ *     dp, tp, pp, schedule, sequence parallel, shares      if the layout is legal for the task and the limits
+ *     zero, micro-batch, recomputation, by_count, threads, instruction sets      any value
  *
  * QUICK    dp of 1, 2, 3, 4, 5, 8 and pp of 1 … 4; every pair of choices
  * USUAL    every dp × tp × pp; every pair of choices
@@ -18,7 +18,7 @@ typedef enum ls_verify_tier { LS_VERIFY_QUICK, LS_VERIFY_USUAL, LS_VERIFY_ALL } 
 typedef struct ls_verify_row {
     ls_knobs knobs; /* virtual stages follow from the rest */
     bool unequal;   /* replicas have different shares of the batch */
-    bool by_count;  /* stages get equal numbers of blocks, not equal costs; interleaved with most chunks, not 2 */
+    bool by_count;  /* stages get equal numbers of blocks, not equal costs, and, if interleaved, most chunks, not 2 */
     int threads;    /* of each worker; 0: the cores are divided among the workers */
     ls_trial_isa isa;
 } ls_verify_row;
@@ -29,7 +29,8 @@ typedef struct ls_verify_limits {
     uint64_t seed;
 } ls_verify_limits;
 
-/* Makes the rows to compare, which the caller frees. *count is 0 if no layout is legal within the limits. */
+/* Makes the rows to compare, which the caller frees. *count is 0, and *rows NULL, if no layout is legal within
+ * the limits. */
 ls_status ls_verify_matrix_make(const ls_layout_task *task, ls_verify_tier tier, const ls_verify_limits *limits,
                                 ls_verify_row **rows, int *count);
 /* Makes the layout of a row; with batch norm, the micro-batch and ZeRO stage may differ from the row's. LS_ERR_INPUT if

@@ -180,7 +180,10 @@ static void add_outlier(ls_case *c, const outliers *o) {
                      "from unusual data");
 }
 
-/* Returns whether the outliers are a consequence of a rise of the loss, not its cause. */
+/* Returns whether the outliers follow from a rise of the loss and did not cause it: the first outlier is not earlier
+ * than the first step of the rise. If several workers have outliers, and no worker has most of them, the first may come
+ * up to SCATTERED_BEFORE steps before the loss was lowest. False if the loss did not rise, or if all outliers have a
+ * high loss (bad data). */
 static bool is_consequence(const ls_case *c, const outliers *o) {
     if (!c->rise.found || o->hot == o->count) return false;
     bool scattered = o->worker_count > 1 && (double)o->of_worker < MOSTLY * (double)o->count;

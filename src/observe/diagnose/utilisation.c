@@ -55,11 +55,13 @@ static double ms_or_0(float ms) { return isfinite(ms) ? (double)ms : 0; }
 
 /* The times of one worker in one step, in ms. */
 typedef struct worker_step {
-    /* queued, queued_wait: without a core while it was busy, and while it waited anyway; computing: the rest of busy */
+    /* queued, queued_wait: without a core while it was busy, and while it waited anyway; computing: busy without input
+     * and queued */
     double busy, wait, net, input, queued, queued_wait, computing;
 } worker_step;
 
-/* Reads the times of worker w in ms. Waiting for a core is taken out of busy, wait and net. */
+/* Returns the times of worker w in a step, in ms; 0 if not recorded, but net is then the whole wait. Time without a
+ * core is subtracted from computing, wait and net, not from busy; queued and queued_wait have it. */
 static worker_step read_worker(const ls_run_log *run, const ls_run_log_usage *u, int w) {
     worker_step out = {.busy = ms_or_0(ls_run_log_times(run, u, LS_USAGE_BUSY)[w]),
                        .wait = ms_or_0(ls_run_log_times(run, u, LS_USAGE_WAIT)[w])};

@@ -430,7 +430,7 @@ struct ls_partition {
 
 /* Returns whether replicas take groups one at a time, in rounds, and reduce after each: ZeRO 2 and 3. */
 static inline bool ls_partition_rounds(const ls_partition *partition) { return partition->setup.layout.zero >= 2; }
-/* Returns the type in which gradients of single groups travel between replicas. */
+/* Returns the type in which replicas exchange gradients of single groups (policy.reduce). */
 static inline ls_dtype ls_partition_wire(const ls_partition *partition) { return partition->setup.policy.reduce; }
 /* Returns whether matmuls read the bucket's weights. */
 static inline bool ls_bucket_is_matrix(const ls_bucket *bucket) {

@@ -144,10 +144,11 @@ double ls_plan_gather_seconds(const ls_plan_case *c, ls_collective kind, double 
 bool ls_plan_stays_whole(const ls_plan_case *c);
 /* Returns for how many (micro-batch, chunk) pairs a stage keeps activations at once, by the layout's schedule. */
 double ls_plan_in_flight(const ls_plan_case *c, int stage);
-/* Fills memory, memory_bytes, capacity_bytes and heaviest_stage of *out. layers: layers of each chunk. */
+/* Fills memory, memory_bytes, capacity_bytes and heaviest_stage of *out. layers: layers of each chunk of all
+ * stages. */
 void ls_plan_memory(const ls_plan_case *c, const int *layers, ls_prediction *out);
-/* Returns how many layers the stage can hold in its chip's memory: at most the number that it has, at least 1. layers:
- * layers of each chunk. */
+/* Returns how many of its layers the stage can hold in its chip's memory; at least 1, even if one does not fit. layers:
+ * layers of each chunk, for all stages. */
 int ls_plan_layers_held(const ls_plan_case *c, int stage, const int *layers);
 
 /* pipeline.c: Returns how long a stage is blocked by sending the result of chunk g (the caller passes g − 1 for the

@@ -34,7 +34,8 @@ static double filled(const ls_chip *chip, double m, double n, double batch) {
     return best;
 }
 
-/* Returns the seconds of a matmul with the best split of k. */
+/* Returns the seconds of `batch` matmuls without the traffic of their operands, with the fastest split of k. The time
+ * to write and read the fp32 partial sums of a split is included. */
 static double arithmetic_seconds(const ls_chip *chip, ls_plan_type type, double m, double n, double k, double batch) {
     double whole = 2 * m * n * k * batch / ls_plan_rate(chip, type), best = 0;
     for (int cuts = 1; cuts <= CUTS_MAX; cuts *= 2) {

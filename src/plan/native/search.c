@@ -37,7 +37,7 @@ static void keep_if_fast(ls_native_found *found, const ls_native_choice *choice)
     found->fits[at] = *choice;
 }
 
-/* Returns the missing bytes of the heaviest worker. */
+/* Returns by how many bytes the heaviest worker exceeds its memory; negative if the choice fits. */
 static double lack_of(const ls_native_choice *c) { return c->prediction.memory_bytes - c->prediction.capacity_bytes; }
 
 /* ---- one layout -------------------------------------------------------------------------------------------------- */

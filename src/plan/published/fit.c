@@ -45,7 +45,7 @@ static bool counts(const fitting *f, size_t i) { return f->group[i] >= 0 && f->g
 /* Returns the distance of a constant from its usual value, in units of that value. */
 static double relative(const double *values, int j) { return values[j] / ls_fitted_row_get((ls_fitted)j)->usual - 1; }
 
-/* Returns the Huber weight of an error. */
+/* Returns the Huber weight of a relative error: 1 up to ROW_ERROR, then ROW_ERROR / |error|, so outliers count less. */
 static double weight_of(double error) {
     double size = fabs(error);
     return size > ROW_ERROR ? ROW_ERROR / size : 1;

@@ -5,9 +5,9 @@
  *                                          ls_times_model           → ls_times_deviate    with a model and a cluster
  *
  * The model of a step's time is a sum of terms, such as computing or synchronisation, each of which scales with the
- * number of chips in its own way (terms.c). Every subset of the terms is fitted. A subset that meets the measured times
- * as well as their scatter allows is an explanation. Figures on which the explanations disagree are unknown, and the
- * answer gives their range; with few rows most are. */
+ * number of chips in its own way (terms.c). Every subset of the terms is fitted. A subset whose sums deviate from the
+ * measured times by no more than their scatter is an explanation. Figures on which the explanations disagree are
+ * unknown, and the answer gives their range; with few rows most are. */
 #ifndef LS_PLAN_TIMES_TIMES_H
 #define LS_PLAN_TIMES_TIMES_H
 
@@ -29,8 +29,9 @@ typedef struct ls_times_row {
     int chips, dp, tp, pp; /* 0: not given */
     size_t micro, batch;   /* sequences; 0: not given */
     double measured;       /* the value in the file */
-    double time;  /* of a step: seconds; with hours or days in ls_times.unit and for the same work per row; with
-                     throughput and speedup the inverse, in arbitrary units */
+    double time;  /* proportional to the time of a step. By metric: seconds of a step; hours or days of the job (see
+                     ls_times.unit); 1/throughput; 1/speedup. Except for seconds per step, scaled by the row's batch
+                     over that of the first row if all rows have one, because such values are for the same work */
     int label;    /* index into ls_times.label: 0 before, 1 after a change */
     bool implied; /* not in the file: the one chip to which speed-ups are relative */
 } ls_times_row;
@@ -43,7 +44,7 @@ typedef struct ls_times {
     char unit[16];                     /* of `time`, for messages */
     char label[2][LS_TIMES_LABEL_MAX]; /* in the order in which they occur */
     int labels;
-    bool has_layout, has_batch; /* all rows have one */
+    bool has_layout, has_batch; /* true only if all rows have one */
 } ls_times;
 
 /* Reads a CSV file. Columns: gpus (or workers, chips, n_gpus); one of seconds, ms, hours, days, throughput, speedup;
@@ -61,7 +62,7 @@ typedef enum ls_times_term {
     LS_TERM_TP,        /* activations that tensor parallelism exchanges */
     LS_TERM_SERIAL,    /* work that is not divided */
     LS_TERM_BUBBLE,    /* the bubble, if rows have pp but lack the micro-batches from which its size follows */
-    LS_TERM_STRAGGLER, /* waiting for the slowest chip */
+    LS_TERM_STRAGGLER, /* waiting for the slowest chip; belongs to LS_LOSS_IMBALANCE */
     LS_TERM_PREDICTED, /* all synchronisation as the planner predicts it */
     LS_TERMS
 } ls_times_term;
@@ -109,7 +110,7 @@ ls_status ls_times_predict_row(const ls_times_row *row, const ls_times_model *mo
 /* Computes the terms from the planner's prediction of each row: computing, synchronisation and serial work only.
  * LS_ERR_INPUT if a row cannot be predicted, or if times are not seconds per step. */
 ls_status ls_times_basis_predict(const ls_times *times, const ls_times_model *model, ls_times_basis *out);
-/* Returns the time, by the fitted coefficients, of row `like` with more or fewer replicas, on `chips` chips. Returns 0
+/* Returns the time of row `like` on `chips` chips, by the fitted coefficients, with more or fewer replicas. Returns 0
  * if there is no such layout, or if the basis comes from ls_times_basis_predict(). */
 double ls_times_elsewhere(const ls_times *times, const ls_times_basis *basis, const double *coefficient, int like,
                           int chips);

@@ -172,7 +172,7 @@ static void put_label(FILE *out, const char *text) {
  * not known, left out. */
 static double up_of(const ls_shelf_run *r) { return r->facts.state && strcmp(r->facts.state, "training") == 0; }
 static double step_of(const ls_shelf_run *r) { return (double)r->facts.step; }
-/* Returns the planned steps; NaN: not known. */
+/* Returns the number of steps that the run is to take; NaN if not known. */
 static double planned_of(const ls_shelf_run *r) { return r->facts.steps > 0 ? (double)r->facts.steps : (double)NAN; }
 /* Returns the training loss of the last step. */
 static double loss_of(const ls_shelf_run *r) { return r->loss; }

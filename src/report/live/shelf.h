@@ -27,7 +27,7 @@ typedef struct ls_shelf ls_shelf;
 
 /* Creates the list, empty until the first refresh; borrows the paths, which need not exist yet and must outlive it. */
 ls_status ls_shelf_create(const char *const *paths, int count, ls_shelf **out);
-/* Closes all views and frees the list; NULL has no effect. */
+/* Frees the list, and closes the runs that it has open; NULL has no effect. */
 void ls_shelf_destroy(ls_shelf *shelf);
 /* Looks for new runs, at most every 3 s, and reads the end of runs that have changed since. Fails only for lack of
  * memory. */

@@ -58,7 +58,8 @@ static int best_rung(const ls_memo_facts *f) {
     return best;
 }
 
-/* Returns the whole memory of the chip in bytes; the task has only the usable part. */
+/* Returns the whole memory of the chip in bytes, from the question's cluster: f->site has only the usable part. If the
+ * question does not name the chip, returns that part. */
 static double whole_memory(const ls_memo_facts *f) {
     const ls_cluster *asked = &f->answer->question->task.cluster;
     for (int i = 0; i < asked->sites; i++)

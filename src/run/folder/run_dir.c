@@ -201,7 +201,8 @@ static bool is_temporary(const char *name) {
     return false;
 }
 
-/* Removes temporary files of processes that were killed inside ls_file_write_atomic(). The caller holds the lock. */
+/* Removes temporary files of processes that were killed inside ls_file_write_atomic(), from the folder itself and not
+ * from folders in it. LS_ERR_INPUT if one cannot be removed. The caller holds the lock. */
 static ls_status clean_up(const char *path) {
     DIR *folder = opendir(path);
     if (!folder) return ls_fail_errno(LS_ERR_INPUT, "cannot open the folder %.*s", SHOWN, path);

@@ -67,7 +67,8 @@ int ls_copies_keeps(const ls_layout *layout, int rank, int shift) {
     return ring_size(layout) < 2 ? -1 : behind(layout, rank, shift);
 }
 
-/* Returns whether two workers are on different machines, or use different GPUs. */
+/* Returns whether two workers are on different machines, or use different GPUs. Workers of one machine without GPUs are
+ * not apart. */
 static bool are_apart(const ls_recover *self, int a, int b) {
     if (self->world->machines.of[a] != self->world->machines.of[b]) return true;
     return self->room->known && memcmp(self->room->of[a].id, self->room->of[b].id, sizeof self->room->of[a].id) != 0;
@@ -118,7 +119,8 @@ static ls_status append_to_list(list *l, const void *data, size_t bytes) {
     return LS_OK;
 }
 
-/* Copies `bytes` bytes of the list from *at on, and moves *at behind them. The list has them. */
+/* Copies `bytes` bytes of the list from *at on, and advances *at by as many. The caller guarantees that the list is
+ * long enough. */
 static void get(const list *l, size_t *at, void *data, size_t bytes) {
     memcpy(data, l->bytes + *at, bytes);
     *at += bytes;

@@ -43,8 +43,8 @@ ls_status ls_left_open(ls_recover *self, ls_world *world) {
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
-/* Publishes numbers so that a reader always finds complete ones: writes to the slot that is not in use, then counts it
- * as written. A fence keeps what follows behind it. */
+/* Publishes numbers so that a reader always finds complete ones: writes to the slot that is not in use, then increments
+ * the count, which makes that slot the current one. The fence makes this visible before any later write. */
 static void write_numbers(ls_left *kept, const ls_left_numbers *numbers) {
     uint64_t written = atomic_load_explicit(&kept->written, memory_order_relaxed) + 1;
     kept->numbers[written & 1] = *numbers;

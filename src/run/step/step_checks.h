@@ -1,5 +1,5 @@
-/* step_checks.h: checks of weights and optimizer state against their checksums around a step, and the end of a run that
- * fails one; for the files of this folder and the trainer. Collective, except where it says otherwise: all workers call
+/* step_checks.h: checks weights and optimizer state against their checksums around a step, and ends a run whose check
+ * fails; for the files of this folder and the trainer. Collective, except where it says otherwise: all workers call
  * these with the same findings. */
 #ifndef LS_RUN_STEP_CHECKS_H
 #define LS_RUN_STEP_CHECKS_H
@@ -13,7 +13,7 @@ typedef struct ls_step_checks {
     ls_check kind;        /* how weights and optimizer state are checked: off, replicas or state; never auto */
     int64_t every;        /* steps between full checks of what this worker owns; 0: none */
     int64_t checked_step; /* the last step with a full check after its pass; −1: none */
-    bool is_checked;      /* the pass of the last update had one, so its gradient comes from sound weights */
+    bool is_checked;      /* a full check followed the pass of the last update: its gradient comes from sound weights */
 } ls_step_checks;
 
 /* Sets trainer->checks by --check and what a check costs (guard/state_check.h). Not collective. */
@@ -21,15 +21,15 @@ void ls_step_checks_open(ls_trainer *trainer);
 
 /* Verifies weights and optimizer state of this worker, after each pass and before the gradients are judged, because
  * corrupted weights cause bad gradients. A full check runs every `every` steps; in the other steps *found only repeats
- * what the last update found. Not collective: *found is this worker's, and ls_step_report_damage() follows on all if
- * any worker found something. */
+ * what the last update found. Not collective: *found is this worker's. The pass combines the flags of all workers, and
+ * if any is set, all workers call ls_step_report_damage(). */
 ls_status ls_step_check_state(ls_trainer *trainer, bool *found);
-/* Agrees on what ls_step_check_state() found, reports the event, and fails with LS_ERR_FAILED, naming worker and
- * tensor. */
+/* Exchanges what ls_step_check_state() found on each worker, reports it as one event, and fails with LS_ERR_FAILED,
+ * naming worker and tensor. */
 ls_status ls_step_report_damage(ls_trainer *trainer);
 /* Checks the memory before a bad value is attributed to a learning rate, a processor or a machine, because corrupted
- * memory can cause any of these symptoms. LS_OK if all hashes agree, and if there are none; else fails and ends the run
- * with the damage as the reason. */
+ * memory can cause any of these symptoms. LS_OK if all checksums agree, or if the state has none; else fails and ends
+ * the run with the damage as the reason. */
 ls_status ls_step_judge_memory(ls_trainer *trainer);
 /* Notes, before an update, whether its pass was fully checked. Not collective. */
 void ls_step_checks_begin_update(ls_trainer *trainer);
@@ -41,8 +41,9 @@ ls_status ls_step_check_replicas(ls_trainer *trainer);
 /* Sets event->step to the present step and passes the event to trainer->events, whose status it returns. Not
  * collective. */
 ls_status ls_step_report(ls_trainer *trainer, ls_train_event *event);
-/* Returns LS_ERR_FAILED with the event as the message, and sets trainer->failure.ended_whole. A barrier first: rank 0
- * records the event before any worker exits. `advice` ends the message; NULL if only the doctor, which sees the whole
+/* Returns LS_ERR_FAILED with the event as the message. Sets trainer->failure.ended_whole, which says that weights and
+ * optimizer state are sound and unchanged: true unless a check found damage. A barrier first: rank 0 records the event
+ * before any worker exits. `advice` ends the message; NULL if only the doctor, which sees the whole
  * run, can give advice. */
 ls_status ls_step_end_run(ls_trainer *trainer, const ls_train_event *event, const char *advice);
 /* Sets in the event the steps after `sound_step`, which no check has covered, as suspect; none if that is the last

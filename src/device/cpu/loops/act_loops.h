@@ -1,10 +1,11 @@
 /* act_loops.h: activations, residual and bias over a vector of 16 lanes.
  *
- * Included by kernels_loops.h, behind math_loops.h. All loads of a vector come before its stores, so outputs may be
+ * Included by kernels_loops.h, after math_loops.h. All loads of a vector come before its stores, so outputs may be
  * inputs. */
 #include "device/cpu/loops/math_loops.h"
 #include "device/cpu/loops/part_loops.h"
 
+/* c = √(2/π), c·0.044715 and 3·c·0.044715. */
 #define GELU_C0 0x1.988454p-1f
 #define GELU_C1 0x1.2444f2p-5f
 #define GELU_C3 0x1.b6676cp-4f

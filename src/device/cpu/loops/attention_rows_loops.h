@@ -1,23 +1,22 @@
-/* attention_rows_loops.h: o, m and l of a single query: generation, where keys and values are read once and nothing is
- * shared.
+/* attention_rows_loops.h: forward attention of a single query, as in generation, where queries share no keys or values.
+ * Writes the output o and, for backward, the largest score m and the sum l of exp(score − m).
  *
- * Included by attention_loops.h. Lanes are keys, so that the lanes of l are those of sum16. Keys go by in chunks,
- * transposed so that a lane is a key; lanes of keys that the query does not see are −inf, and their weight is +0, which
- * adds nothing to l.
- */
+ * Included by attention_loops.h. Keys are taken in chunks, transposed so that a lane is a key. So l is a sum16 (the
+ * fixed order of 16 partial sums, docs/reference/arithmetic.md), the same bits as in attention of many queries. Scores
+ * of keys that the query does not see are −inf; their weight is +0, which adds nothing to l. */
 
 enum { ROWS_KEYS = 4 * LANES };
 
 /* The scratch of a thread. */
 typedef struct rows_space {
     float *turned; /* [d][key] of a chunk */
-    float *query;  /* where 16-bit rows are widened, this and the next */
-    float *wide;   /* [key of a chunk][d up to 16] */
-    float *sums;
-    float *scores;
+    float *query;  /* the query as fp32, if it is 16-bit */
+    float *wide;   /* the same of keys or values: [key of a chunk][d rounded up to 16] */
+    float *sums;   /* of values times weights: [d rounded up to 16] */
+    float *scores; /* [T rounded up to ROWS_KEYS] */
 } rows_space;
 
-/* Divides the scratch, for a head of d elements. */
+/* Divides the scratch, for a head of d elements; ls_attention_scratch_elems() must cover what it takes. */
 static rows_space carve_rows(size_t d, float *scratch) {
     size_t row = up(d, LANES);
     float *query = scratch + ROWS_KEYS * d, *wide = query + row, *sums = wide + ROWS_KEYS * row;

@@ -54,7 +54,8 @@ LSK_INLINE void grad_sums_part(const ls_batch_norm_call *b, size_t row, size_t r
 static void LSK_NAME(lsk_batch_norm_grad_sums)(const ls_batch_norm_call *call, size_t begin,
                                                size_t end){EACH_PART(grad_sums_part, call, SUM_ROWS, begin, end)}
 
-/* Forward: y = x̂·w + b, plus the residual, then ReLU, if the call has them. */
+/* Computes y = x̂·w + b, plus the residual, then ReLU, if the call has them, in `rows` rows from `row` on and n ≤ 16
+ * channels from `c` on. */
 LSK_INLINE void apply_part(const ls_batch_norm_call *in, size_t row, size_t rows, size_t c, size_t n) {
     v16 mean = load_part(in->mean + c, n), rstd = load_part(in->rstd + c, n), zero = v16_set1(0.0f);
     v16 w = load_part(in->w + c, n), b = load_part(in->b + c, n);

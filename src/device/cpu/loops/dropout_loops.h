@@ -2,12 +2,12 @@
  *
  * Included by kernels_loops.h. The random numbers of a stretch of a row are computed first, then used. */
 #include "device/cpu/loops/part_loops.h"
-/* Needs what is above. */
+/* philox_loops.h uses part_loops.h. */
 #include "device/cpu/loops/philox_loops.h"
 
 enum { STRETCH = 1024 };
 
-/* Returns n ≤ 16 elements after dropout, scaled or +0; `words` are their random numbers, `limit` that of limit_of(). */
+/* Returns n ≤ 16 elements after dropout, scaled or +0; `words` are their random numbers, `limit` is from limit_of(). */
 LSK_INLINE v16 dropped_part(const float *x, const uint32_t *words, v16i limit, v16 scale, size_t n) {
     return v16_select(dropped_lanes(words, limit), v16_set1(0.0f), v16_mul(load_part(x, n), scale));
 }

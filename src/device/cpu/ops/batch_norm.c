@@ -117,7 +117,7 @@ ls_status ls_cpu_op_batch_norm_squares(ls_device *device, const ls_batch_norm_ca
     return run_sums(device, c, squares_task);
 }
 
-/* Computes to = from / count. */
+/* Divides n floats by `count`: to = from / count. `to` may be `from`. */
 static void divide(float *to, const float *from, float count, size_t n) {
     for (size_t i = 0; i < n; i++) to[i] = from[i] / count;
 }

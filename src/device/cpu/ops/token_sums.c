@@ -50,7 +50,7 @@ typedef struct chain_task {
     float *chain, *block;
 } chain_task;
 
-/* Fills with −0, the identity of addition: the sum of nothing. */
+/* Sets n floats to −0, the identity of addition: −0 + x = x even for x = −0, which +0 would turn into +0. */
 static void fill_negative_zero(float *to, size_t n) {
     for (size_t i = 0; i < n; i++) to[i] = -0.0f;
 }

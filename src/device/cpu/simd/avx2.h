@@ -123,7 +123,7 @@ LSK_INLINE v16i v16i_set1(int32_t x) {
     __m256i v = _mm256_set1_epi32(x);
     return (v16i){v, v};
 }
-/* Return the bit patterns of floats, and floats with these bits. */
+/* v16_bits() returns the bit patterns of floats, v16_from_bits() the floats with these bit patterns. */
 LSK_INLINE v16i v16_bits(v16 a) { return LSK_MAP1(v16i, _mm256_castps_si256, a); }
 LSK_INLINE v16 v16_from_bits(v16i a) { return LSK_MAP1(v16, _mm256_castsi256_ps, a); }
 LSK_INLINE v16i v16i_add(v16i a, v16i b) { return LSK_MAP2(v16i, _mm256_add_epi32, a, b); }

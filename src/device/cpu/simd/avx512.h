@@ -90,7 +90,7 @@ LSK_INLINE v16 v16_select(v16m m, v16 yes, v16 no) { return _mm512_mask_blend_ps
 /* ---- integers ---------------------------------------------------------------------------------------------------- */
 
 LSK_INLINE v16i v16i_set1(int32_t x) { return _mm512_set1_epi32(x); }
-/* Return the bit patterns of floats, and floats with these bits. */
+/* v16_bits() returns the bit patterns of floats, v16_from_bits() the floats with these bit patterns. */
 LSK_INLINE v16i v16_bits(v16 a) { return _mm512_castps_si512(a); }
 LSK_INLINE v16 v16_from_bits(v16i a) { return _mm512_castsi512_ps(a); }
 LSK_INLINE v16i v16i_add(v16i a, v16i b) { return _mm512_add_epi32(a, b); }

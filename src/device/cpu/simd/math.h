@@ -220,7 +220,7 @@ LSK_INLINE v16 lsk_sin_core(v16 x, int quarters) {
     return lsk_with_sign(v16_select(even, sine, c), v16i_shl(v16i_and(quarter, v16i_set1(2)), 30));
 }
 
-/* Returns the sine; odd, keeps -0, NaN of infinities. */
+/* Returns the sine of x in radians. Odd, also for −0; an infinity gives NaN. */
 LSK_INLINE v16 v16_sin(v16 x) {
     v16 y = lsk_with_sign(lsk_sin_core(x, 0), lsk_sign(x));
     if (v16m_any(v16_gt(v16_abs(x), v16_set1(0x1p17f)))) y = lsk_sin_wide(y, x, 0);

@@ -119,7 +119,7 @@ LSK_INLINE v16i v16i_set1(int32_t x) {
     int32x4_t q = vdupq_n_s32(x);
     return (v16i){q, q, q, q};
 }
-/* Return the bit patterns of floats, and floats with these bits. */
+/* v16_bits() returns the bit patterns of floats, v16_from_bits() the floats with these bit patterns. */
 LSK_INLINE v16i v16_bits(v16 a) { return LSK_MAP1(v16i, vreinterpretq_s32_f32, a); }
 LSK_INLINE v16 v16_from_bits(v16i a) { return LSK_MAP1(v16, vreinterpretq_f32_s32, a); }
 LSK_INLINE v16i v16i_add(v16i a, v16i b) { return LSK_MAP2(v16i, LSK_IADD, a, b); }

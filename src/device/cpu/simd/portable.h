@@ -133,7 +133,7 @@ static inline int32_t lsk_i32(uint32_t bits) {
 }
 
 LSK_INLINE v16i v16i_set1(int32_t x) { LSK_LANES(v16i, x); }
-/* Return the bit patterns of floats, and floats with these bits. */
+/* v16_bits() returns the bit patterns of floats, v16_from_bits() the floats with these bit patterns. */
 LSK_INLINE v16i v16_bits(v16 a) { LSK_LANES(v16i, lsk_i32(ls_f32_bits(a.lane[i]))); }
 LSK_INLINE v16 v16_from_bits(v16i a) { LSK_LANES(v16, ls_f32_from_bits((uint32_t)a.lane[i])); }
 LSK_INLINE v16i v16i_add(v16i a, v16i b) { LSK_LANES(v16i, lsk_i32((uint32_t)a.lane[i] + (uint32_t)b.lane[i])); }

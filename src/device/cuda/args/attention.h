@@ -1,5 +1,6 @@
-/* attention.h: the arguments of the kernels of attention.cu (attention with chains: dot products in ascending
- * order), which ops/attention.c fills in, and the sizes of their tiles and blocks. Pointers are device memory. */
+/* attention.h: the arguments of the attention kernels, which ops/attention.c fills in: those of attention.cu (with
+ * chains: dot products in ascending order), and, as a member of their own arguments, those of hgmma. The sizes of
+ * blocks and tiles are those of attention.cu. Pointers are device memory. */
 #ifndef LS_DEVICE_CUDA_ARGS_ATTENTION_H
 #define LS_DEVICE_CUDA_ARGS_ATTENTION_H
 
@@ -16,7 +17,7 @@ enum {
 
 /* Floats of shared memory of a block, for heads of d elements, a tile of `own` rows that the block keeps, and
  * tiles of `other` rows that pass by (`tiles` of them at once). A row has 4 more floats than it needs, one of
- * weights 8 more, against bank conflicts. */
+ * weights 8 more, against bank conflicts; the + 3 are m, l and D of a query. */
 #define LS_CUDA_ATTENTION_FORWARD_ELEMS(d, own, other)                                                                 \
     (((own) + (other)) * ((d) + 4) + (other) * (d) + (own) * ((other) + 8))
 #define LS_CUDA_ATTENTION_QUERIES_ELEMS(d, own, other) ((2 * (own) + 4 * (other)) * ((d) + 4) + (own) * ((other) + 8))
@@ -30,7 +31,8 @@ typedef struct ls_cuda_heads {
     size_t row_stride, head_stride, sequence_stride;
 } ls_cuda_heads;
 
-/* One part of a call: the fields of ls_attention (calls.h), for all sequences. */
+/* One part of a call: the heads of a slice (nn/param.h), in all sequences. All parts of a call are one launch. Fields
+ * are those of ls_attention (calls.h). */
 typedef struct ls_cuda_attention_part {
     uint32_t heads, kv_heads;
     float scale;
@@ -43,9 +45,9 @@ typedef struct ls_cuda_attention_part {
     size_t stat_stride;
 } ls_cuda_attention_part;
 
-/* The arguments of all kernels. blockIdx.x is a head (of queries or of keys), counted over the parts, blockIdx.y a
- * sequence, blockIdx.z a tile: so the longest tiles of all heads come first. In attention_dots and attention_few:
- * heads are y, sequences z, queries x. */
+/* The arguments of all kernels. In attention.cu blockIdx.x is a head (of queries or of keys), counted over the parts,
+ * blockIdx.y a sequence, blockIdx.z a tile. z varies slowest, so the longest tiles of all heads start first. In
+ * attention_dots and attention_few blockIdx.x is a query (or a block of them), y a head, z a sequence. */
 typedef struct ls_cuda_attention {
     const ls_cuda_attention_part *parts; /* on the device */
     int T, first_query, head_size, act;  /* of ls_attention; act: ls_dtype */

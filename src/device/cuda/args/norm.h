@@ -9,7 +9,7 @@
 enum {
     LS_CUDA_NORM_ROWS = 8,            /* of a block, at most */
     LS_CUDA_NORM_THREADS = 256,       /* of a block, at most */
-    LS_CUDA_NORM_CHAIN_THREADS = 512, /* the same with a chain of tokens, where a thread has four columns */
+    LS_CUDA_NORM_CHAIN_THREADS = 512, /* of a block, at most, in ls_cuda_norm_chains; a thread has four columns */
     LS_CUDA_NORM_FEW_ROWS = 4,        /* of a block at a time in layer_norm_chains_few and rms_norm_chains_few */
 };
 
@@ -37,9 +37,8 @@ typedef struct ls_cuda_norm {
     ls_cuda_drop drop;
 } ls_cuda_norm;
 
-/* Backward together with the gradients of parameters, sums over tokens: a thread block for each block of `block`
- * tokens that a token slice (a fixed part of a sequence) is cut into, of which a slice has `most` at most. Rows
- * and columns are aligned. */
+/* Backward with the gradients of the parameters, which are sums over tokens. A token slice (a fixed part of a sequence)
+ * is cut into at most `most` blocks of `block` tokens, and each has a thread block. Rows and columns are aligned. */
 typedef struct ls_cuda_norm_chains {
     ls_cuda_norm norm;
     ls_cuda_slices slices;

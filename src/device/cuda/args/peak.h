@@ -5,7 +5,7 @@
 #include "device/cuda/common/types.h"
 
 enum { LS_CUDA_PEAK_THREADS = 256, LS_CUDA_PEAK_CHAINS = 16 };
-/* A block of peak_hgmma makes so many products of this size a step. */
+/* A block of peak_hgmma multiplies TOGETHER pairs of matrices, M × N × K each, in a step. */
 enum {
     LS_CUDA_PEAK_HGMMA_THREADS = 128,
     LS_CUDA_PEAK_HGMMA_M = 64,
@@ -16,8 +16,8 @@ enum {
 
 typedef struct ls_cuda_peak {
     size_t steps; /* of each chain of a thread, or of a block */
-    float factor;
-    float *out; /* written only if a sum is a number that cannot come */
+    float factor; /* multiplier and addend of each fused multiply-add */
+    float *out;   /* never written: the condition cannot hold, but the compiler must keep the work; not NULL */
 } ls_cuda_peak;
 
 #endif

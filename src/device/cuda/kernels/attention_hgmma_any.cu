@@ -69,6 +69,7 @@ template <bool IS_F16, class A, class B> LS_DEVICE void add_granule_of(float (&d
 #endif
 }
 
+/* Sets the four sums of a thread to +0. */
 LS_DEVICE void clear(float (&x)[4]) { LS_UNROLL for (int e = 0; e < 4; e++) x[e] = 0.0f; }
 
 /* Sums over the head's numbers of 16 rows of a with 8 of b. */

@@ -435,8 +435,10 @@ static void tell(const ls_gemm *g, const double least[LS_CUDA_WAYS]) {
                      slices_of(g), g->bias ? ", bias" : "", text);
 }
 
-/* Runs a trial in the memory of `t`: our default kernels compute C, then contenders are compared and timed. Sets
- * times in *out, and its way and algorithm only if another way than the default wins by GAIN. */
+/* Runs a trial of GEMM `g` in the memory of `t`: our default kernels compute C, then contenders with the same bytes are
+ * timed. If there are such contenders, sets out->own_us to the time of the default kernels and out->best_us to that of
+ * the fastest contender. Sets out->way and out->algorithm to that contender only if it is faster by GAIN (or if
+ * library->takes_slow). The caller presets *out. */
 static ls_status compete(trial *t, const ls_gemm *g, const ls_cuda_product_key *key, const ls_cuda_library *library,
                          ls_cuda_choice *out) {
     ls_lt_product *products[LS_CUDA_WAYS] = {0};
