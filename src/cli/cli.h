@@ -23,6 +23,9 @@
 /* Runs `lockstep verify --order`: trains with sums of gradients added in several orders, and prints how losses and
  * weights then differ. LS_ERR_FAILED if lockstep's own sums depend on the number of workers. */
 ls_status ls_cmd_verify_order(const ls_options *options);
+/* Runs `lockstep verify --unit`: compares the tensor cores of the GPUs with the formulas of their matrix units, and
+ * prints the result as a report. LS_ERR_FAILED if a GPU differs. */
+ls_status ls_cmd_verify_unit(const ls_options *options);
 /* Runs `lockstep plan --validate FILE`, which compares predicted step times with the measured runs in a CSV file of
  * published runs. */
 ls_status ls_cmd_plan_validate(const ls_options *options);

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/print.h"
+#include "device/cuda/cuda.h"
 #include "plan/hardware/machine_file.h"
 
 enum { LARGE = LS_NATIVE_LINK_SIZES - 1 };
@@ -103,7 +104,8 @@ static void print_gpu(const ls_native_gpu *g) {
            1e-12 * g->matmul_flops_per_second, 1e-12 * g->peak_flops_per_second, 1e-9 * g->copy_bytes_per_second,
            1e-9 * g->to_bytes_per_second, 1e-9 * g->from_bytes_per_second);
     if (g->unit_flops_per_second > 0)
-        printf("         matrix unit hgmma, 16 bits: %.3g TFLOP/s at most\n", 1e-12 * g->unit_flops_per_second);
+        printf("         matrix unit %s, 16 bits: %.3g TFLOP/s at most\n", ls_unit_name(ls_cuda_unit_of(g->capability)),
+               1e-12 * g->unit_flops_per_second);
     if (g->rates.workers == 0) return;
     print_gpu_rates(g);
     print_gpu_links(g);

@@ -128,6 +128,7 @@ ls_status ls_cmd_verify(const ls_options *opts) {
     /* More workers than cores are wanted here. */
     if (opts->source[LS_OPT_log_level].origin == LS_ORIGIN_DEFAULT) ls_log_set_level(LS_LOG_ERROR);
     if (opts->order) return ls_cmd_verify_order(opts);
+    if (opts->unit) return ls_cmd_verify_unit(opts);
     ls_status status = run_verify(&s);
     ls_cli_progress_end();
     json_decref(s.cases);

@@ -91,8 +91,9 @@ static void write_gpus(FILE *out) {
     }
     for (int i = 0; i < survey.count && i < LS_GPUS_LISTED; i++) {
         const ls_gpu *gpu = &survey.gpu[i];
-        fprintf(out, "GPU %-6d %s, compute capability %d.%d, %.1f GiB; %s%s%d\n", i, gpu->name, gpu->capability / 10,
-                gpu->capability % 10, (double)gpu->bytes / 0x1p30, kernels[gpu->kernels],
+        fprintf(out, "GPU %-6d %s, compute capability %d.%d, matrix unit %s, %.1f GiB; %s%s%d\n", i, gpu->name,
+                gpu->capability / 10, gpu->capability % 10, ls_unit_name(ls_cuda_unit_of(gpu->capability)),
+                (double)gpu->bytes / 0x1p30, kernels[gpu->kernels],
                 gpu->kernels == LS_GPU_KERNELS_NONE ? ", sm_" : " for sm_", gpu->capability);
     }
     fprintf(out, "cuBLASLt   %s\n", ls_cuda_cublaslt());

@@ -106,7 +106,9 @@ LS_CHOICE_NAME(ls_plan_type, ls_plan_type_name, LS_PLAN_TYPE_LIST)
  * unit of this machine's device. */
 #define LS_HARDWARE_UNITS(X)                                                                                           \
     X(LS_UNIT_BFMMLA, "bfmmla")                                                                                        \
-    X(LS_UNIT_AVX512_BF16, "avx512-bf16") X(LS_UNIT_AMX, "amx") X(LS_UNIT_HGMMA, "hgmma")
+    X(LS_UNIT_AVX512_BF16, "avx512-bf16")                                                                              \
+    X(LS_UNIT_AMX, "amx")                                                                                              \
+    X(LS_UNIT_HGMMA, "hgmma") X(LS_UNIT_AMPERE, "ampere") X(LS_UNIT_ADA, "ada") X(LS_UNIT_BLACKWELL, "blackwell")
 #define LS_UNIT_LIST(X) X(LS_UNIT_CHAIN, "chain") LS_HARDWARE_UNITS(X)
 #define LS_UNIT_CHOICES(X) X(LS_UNIT_CHAIN, "chain") X(LS_UNIT_AUTO, "auto") LS_HARDWARE_UNITS(X)
 typedef enum ls_unit { LS_UNIT_LIST(LS_CHOICE_VALUE) LS_UNITS, LS_UNIT_AUTO } ls_unit;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/child.h"
+#include "base/log.h"
 #include "device/cuda/compile.h"
 #include "device/cuda/cuda.h"
 
@@ -83,13 +85,85 @@ static void describe_gpus(ls_device_choice *out, int workers) {
                    gpu->kernels == LS_GPU_KERNELS_BUILT_IN ? "kernels built in" : "kernels compiled by NVRTC");
 }
 
-/* Returns whether GPU `number` has the matrix unit hgmma; −1: whether all GPUs that were found have it. */
-static bool gpus_have_hgmma(int number) {
+/* Returns the unit of GPU `number`, or of all GPUs if it is negative; LS_UNIT_CHAIN if they have none or differ. */
+static ls_unit unit_of_gpus(int number) {
     const ls_gpu_survey *s = &known.survey;
     int first = number < 0 ? 0 : number, end = number < 0 ? s->count : number + 1;
     if (end > LS_GPUS_LISTED) end = LS_GPUS_LISTED;
-    for (int i = first; i < end; i++)
-        if (i < s->count && s->gpu[i].capability != LS_CUDA_HGMMA_CAPABILITY) return false;
+    ls_unit unit = first < s->count ? ls_cuda_unit_of(s->gpu[first].capability) : LS_UNIT_HGMMA;
+    for (int i = first; i < end && i < s->count; i++)
+        if (ls_cuda_unit_of(s->gpu[i].capability) != unit) return LS_UNIT_CHAIN;
+    return unit;
+}
+
+/* ---- units that were not measured -------------------------------------------------------------------------------- */
+
+static const ls_dtype unit_types[LS_UNIT_TYPES] = {LS_BF16, LS_F16};
+
+/* Opens GPU *ctx and compares it for both types into `result`: the function of a child process, because a process that
+ * has started the driver can no longer fork workers. */
+static ls_status compare_gpu_types(void *ctx, void *result) {
+    const int *number = ctx;
+    ls_unit_report *reports = result;
+    ls_unit unit = ls_cuda_unit_of(known.survey.gpu[*number].capability);
+    ls_device *device;
+    LS_TRY(ls_device_open_cuda(*number, &device));
+    ls_status status = LS_OK;
+    for (int i = 0; i < LS_UNIT_TYPES && status == LS_OK; i++)
+        status = ls_device_compare_unit(device, unit, unit_types[i], &reports[i]);
+    ls_device_destroy(device);
+    return status;
+}
+
+ls_status ls_device_compare_gpu(int number, void (*tell)(void *ctx, const char *text), void *ctx,
+                                ls_unit_report out[LS_UNIT_TYPES]) {
+    enum { LIMIT_S = 120 };
+    survey_gpus(0);
+    if (known.status != LS_OK) return ls_fail(known.status, "%s", known.message);
+    if (number >= known.survey.count || number >= LS_GPUS_LISTED)
+        return ls_fail_here(LS_ERR_INPUT, "there is no GPU %d here", number);
+    int capability = known.survey.gpu[number].capability;
+    if (ls_cuda_unit_of(capability) == LS_UNIT_CHAIN)
+        return ls_fail_here(LS_ERR_INPUT, "no formula is known of tensor cores of compute capability %d.%d",
+                            capability / 10, capability % 10);
+    LS_TRY(ls_cuda_kernels_prepare(capability, true, tell, ctx));
+    return ls_child_run("the process that compares tensor cores with their formula", LIMIT_S, compare_gpu_types,
+                        &number, out, LS_UNIT_TYPES * sizeof *out);
+}
+
+/* Returns whether a GPU computes by the published formula. If not, or if the comparison fails, logs why. Compares a GPU
+ * only once in this process. */
+static bool is_by_formula(int number) {
+    static bool is_known[LS_GPUS_LISTED], is_right[LS_GPUS_LISTED];
+    ls_unit_report found[LS_UNIT_TYPES];
+    if (is_known[number]) return is_right[number];
+    is_known[number] = true;
+    ls_status status = ls_device_compare_gpu(number, NULL, NULL, found); /* progress goes to the log */
+    is_right[number] = status == LS_OK;
+    if (status != LS_OK) ls_log_warn("matrix unit chain, without tensor cores: %s", ls_status_message());
+    for (int i = 0; i < LS_UNIT_TYPES && is_right[number]; i++) {
+        if (!found[i].different) continue;
+        is_right[number] = false;
+        ls_log_warn("matrix unit chain, without tensor cores: those of GPU %d do not compute by the formula of %s: %s: "
+                    "%s",
+                    number, ls_unit_name(ls_cuda_unit_of(known.survey.gpu[number].capability)),
+                    ls_dtype_word(unit_types[i]), found[i].first);
+    }
+    return is_right[number];
+}
+
+/* Returns whether GPU `number`, or all GPUs if it is negative, compute by their formulas. Trusts the measured
+ * capability, and compares only the first of neighbouring GPUs of the same capability: each worker compares its own GPU
+ * anyway. */
+static bool are_by_formula(int number) {
+    const ls_gpu_survey *s = &known.survey;
+    int first = number < 0 ? 0 : number, end = number < 0 ? s->count : number + 1, last = -1;
+    if (end > LS_GPUS_LISTED) end = LS_GPUS_LISTED;
+    for (int i = first; i < end && i < s->count; i++) {
+        if (s->gpu[i].capability == LS_CUDA_MEASURED_CAPABILITY || s->gpu[i].capability == last) continue;
+        last = s->gpu[i].capability;
+        if (!is_by_formula(i)) return false;
+    }
     return true;
 }
 
@@ -98,7 +172,9 @@ ls_unit ls_device_default_unit(const char *name) {
     if ((!is_auto && !ls_device_is_gpu(name)) || (is_auto && !ls_cuda_is_installed())) return LS_UNIT_CHAIN;
     survey_gpus(is_auto ? 1 : 0);
     if (known.status != LS_OK) return is_auto ? LS_UNIT_CHAIN : LS_UNIT_HGMMA;
-    return gpus_have_hgmma(is_auto ? -1 : gpu_number(name)) ? LS_UNIT_HGMMA : LS_UNIT_CHAIN;
+    int number = is_auto ? -1 : gpu_number(name);
+    ls_unit unit = unit_of_gpus(number);
+    return unit == LS_UNIT_CHAIN || are_by_formula(number) ? unit : LS_UNIT_CHAIN;
 }
 
 static void choose_auto(int workers, ls_unit unit, ls_device_choice *out) {
@@ -109,7 +185,7 @@ static void choose_auto(int workers, ls_unit unit, ls_device_choice *out) {
         if (!known.survey.none) (void)snprintf(out->about, sizeof out->about, "CPU, not a GPU: %s", known.message);
         return;
     }
-    if (unit != LS_UNIT_CHAIN && (unit != LS_UNIT_HGMMA || !gpus_have_hgmma(-1))) {
+    if (unit != LS_UNIT_CHAIN && unit != unit_of_gpus(-1)) {
         (void)snprintf(out->about, sizeof out->about, "CPU, not a GPU: GPUs have no matrix unit %s",
                        ls_unit_name(unit));
         return;
@@ -138,8 +214,8 @@ ls_status ls_device_prepare(const char *name, ls_unit unit, void (*tell)(void *c
     if (end > LS_GPUS_LISTED) end = LS_GPUS_LISTED;
     for (int i = first; i < end; i++) {
         int capability = known.survey.gpu[i].capability;
-        LS_TRY(ls_cuda_kernels_prepare(capability, unit == LS_UNIT_HGMMA && capability == LS_CUDA_HGMMA_CAPABILITY,
-                                       tell, ctx));
+        LS_TRY(ls_cuda_kernels_prepare(capability, unit != LS_UNIT_CHAIN && unit == ls_cuda_unit_of(capability), tell,
+                                       ctx));
     }
     return LS_OK;
 }

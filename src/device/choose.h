@@ -10,7 +10,7 @@
 #define LS_DEVICE_CHOOSE_H
 
 #include "device/device.h"
-#include "device/unit.h"
+#include "device/unit_check.h"
 
 /* The device that ls_device_choose() found. */
 typedef struct ls_device_choice {
@@ -23,9 +23,18 @@ typedef struct ls_device_choice {
  * does. LS_ERR_INPUT for an unknown name. */
 ls_status ls_device_choose(const char *name, int workers, ls_unit unit, ls_device_choice *out);
 
-/* Returns the matrix unit for the named device if the user chose none: hgmma on GPUs that have it, otherwise chain (no
- * unit). If `name` asks for a GPU and none can be queried (a dry run on another machine), returns hgmma. */
+/* Returns the matrix unit for the named device if the user chose none: the unit of the GPU's tensor cores, otherwise
+ * chain (no unit). If the formula of that unit was not measured on such GPUs, first compares the GPU with it in a child
+ * process; if they differ, logs a warning and returns chain. If `name` asks for a GPU and none can be queried (a dry
+ * run on another machine), returns hgmma. */
 ls_unit ls_device_default_unit(const char *name);
+
+/* Prepares the kernels of GPU `number` as ls_device_prepare() does. Then compares its tensor cores with the formula of
+ * their unit in a child process, for bf16 and for fp16. Differences are reported in `out` and are no failure.
+ * LS_ERR_INPUT if there is no such GPU, or no formula for its tensor cores. */
+enum { LS_UNIT_TYPES = 2 };
+ls_status ls_device_compare_gpu(int number, void (*tell)(void *ctx, const char *text), void *ctx,
+                                ls_unit_report out[LS_UNIT_TYPES]);
 
 /* Compiles the kernels of a chosen GPU by NVRTC if the program has none built in for it. `tell` gets a line of progress
  * from time to time; NULL: the log gets it. Does nothing for the CPU, and for a GPU that cannot be queried: opening it

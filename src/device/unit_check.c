@@ -1,8 +1,8 @@
-/* unit_check.c: the same two products on a device and on the CPU. */
+/* unit_check.c: the same two products, and attention over a short sequence, on a device and on the CPU. */
 #include "device/unit_check.h"
 
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/fault.h"
 #include "base/rng.h"
@@ -82,40 +82,121 @@ static ls_status multiply(ls_device *device, ls_unit unit, ls_dtype dtype, check
 
 static bool is_nan(uint32_t bits) { return (bits & 0x7FFFFFFFu) > 0x7F800000u; }
 
-static ls_status compare(ls_device *device, ls_unit unit, check_size size, const numbers *got, const numbers *right) {
-    for (size_t i = 0; i < LINES_MAX * LINES_MAX; i++) {
-        bool is_result = i / LINES_MAX < size.m && i % LINES_MAX < size.n;
-        if (!is_result || got->c[i] == right->c[i] || (is_nan(got->c[i]) && is_nan(right->c[i]))) continue;
-        return ls_fail_here(
-            LS_ERR_INPUT,
-            "the tensor cores of %s do not compute by the formula of %s: element %zu, %zu of a "
-            "product of %zu × %zu × %zu is %08x, not %08x: use --precision fp32, or --matrix-unit chain",
-            device->about ? device->about : device->name, ls_unit_name(unit), i / LINES_MAX, i % LINES_MAX, size.m,
-            size.n, size.k, got->c[i], right->c[i]);
+/* Counts a compared number, and notes the first one that differs: element i, j of `what`. */
+static void count_number(ls_unit_report *out, bool differs, const char *what, size_t i, size_t j, uint32_t got,
+                         uint32_t right) {
+    out->compared++;
+    if (!differs) return;
+    if (!out->different)
+        (void)snprintf(out->first, sizeof out->first, "element %zu, %zu of %s is %08x, not %08x", i, j, what, got,
+                       right);
+    out->different++;
+}
+
+/* Compares the elements of one matmul. All NaN are equal. */
+static void compare_elements(check_size size, const numbers *got, const numbers *right, ls_unit_report *out) {
+    char what[64];
+    (void)snprintf(what, sizeof what, "a product of %zu × %zu × %zu", size.m, size.n, size.k);
+    for (size_t i = 0; i < size.m; i++)
+        for (size_t j = 0; j < size.n; j++) {
+            uint32_t x = got->c[i * LINES_MAX + j], y = right->c[i * LINES_MAX + j];
+            count_number(out, x != y && !(is_nan(x) && is_nan(y)), what, i, j, x, y);
+        }
+}
+
+/* Compares the matmuls of all sizes; without is_report only up to the first that differs. x is scratch. */
+static ls_status compare_products(ls_device *device, ls_device *cpu, ls_unit unit, ls_dtype dtype, numbers x[2],
+                                  bool is_report, ls_unit_report *out) {
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && (is_report || !out->different); i++) {
+        make_numbers(&x[0], dtype);
+        x[1] = x[0];
+        LS_TRY(multiply(device, unit, dtype, sizes[i], &x[0]));
+        LS_TRY(multiply(cpu, unit, dtype, sizes[i], &x[1]));
+        compare_elements(sizes[i], &x[0], &x[1], out);
     }
     return LS_OK;
 }
 
-static ls_status check_size_of(ls_device *device, ls_device *cpu, ls_unit unit, ls_dtype dtype, check_size size,
-                               numbers x[2]) {
-    make_numbers(&x[0], dtype);
-    x[1] = x[0];
-    LS_TRY(multiply(device, unit, dtype, size, &x[0]));
-    LS_TRY(multiply(cpu, unit, dtype, size, &x[1]));
-    return compare(device, unit, size, &x[0], &x[1]);
+/* ---- exponentials ------------------------------------------------------------------------------------------------ */
+
+enum { TOKENS = 96, HEAD = 8 };
+
+/* Attention of one head over a short sequence: operands, results, and maximum and sum of exponentials of each query. */
+typedef struct sequence {
+    uint16_t q[TOKENS * HEAD], k[TOKENS * HEAD], v[TOKENS * HEAD], o[TOKENS * HEAD];
+    uint32_t m[TOKENS], l[TOKENS];
+} sequence;
+
+/* Runs attention on a device: copies the operands in, and all of x back. */
+static ls_status run_attention(ls_device *device, ls_unit unit, ls_dtype dtype, sequence *x) {
+    void *memory = NULL;
+    LS_TRY(ls_device_alloc(device, sizeof *x, &memory));
+    sequence *there = memory;
+    ls_attention part = {.T = TOKENS, .heads = 1, .kv_heads = 1, .head_size = HEAD, .act = dtype, .unit = unit};
+    part.scale = 0.0625f;
+    part.q = (ls_attention_in){there->q, HEAD, HEAD}, part.k = (ls_attention_in){there->k, HEAD, HEAD};
+    part.v = (ls_attention_in){there->v, HEAD, HEAD}, part.o = (ls_attention_out){there->o, HEAD, HEAD};
+    part.m = (float *)there->m, part.l = (float *)there->l, part.stat_stride = TOKENS;
+    ls_attention_call call = {.parts = &part, .nparts = 1, .B = 1};
+    call.query_rows = call.key_rows = call.stat_elems = TOKENS;
+    ls_status status = ls_device_copy_in(device, there, x, sizeof *x);
+    if (status == LS_OK) status = device->ops->attention_forward(device, &call);
+    if (status == LS_OK) status = ls_device_copy_out(device, x, there, sizeof *x);
+    ls_device_free(device, memory);
+    return status;
 }
 
-ls_status ls_device_check_unit(ls_device *device, ls_unit unit, ls_dtype dtype) {
-    ls_status status = LS_OK;
+/* Compares attention. Its exponentials are instructions of the GPU (ex2), which published formulas do not describe. */
+static ls_status compare_exponentials(ls_device *device, ls_device *cpu, ls_unit unit, ls_dtype dtype,
+                                      ls_unit_report *out) {
+    enum { PURPOSE = 0x45585032 };
+    sequence x[2] = {0};
+    for (size_t i = 0; i < TOKENS * HEAD; i++) {
+        x[0].q[i] = number_of(dtype, 0, i, ls_rng_u32(ls_rng_key_make(0, PURPOSE, 0), i));
+        x[0].k[i] = number_of(dtype, 0, i, ls_rng_u32(ls_rng_key_make(0, PURPOSE, 1), i));
+        x[0].v[i] = number_of(dtype, 0, i, ls_rng_u32(ls_rng_key_make(0, PURPOSE, 2), i));
+    }
+    x[1] = x[0];
+    LS_TRY(run_attention(device, unit, dtype, &x[0]));
+    LS_TRY(run_attention(cpu, unit, dtype, &x[1]));
+    for (size_t i = 0; i < TOKENS; i++) {
+        count_number(out, x[0].l[i] != x[1].l[i], "the sums of exponentials of a sequence", i, 0, x[0].l[i], x[1].l[i]);
+        for (size_t j = 0; j < HEAD; j++) {
+            uint32_t got = x[0].o[i * HEAD + j], right = x[1].o[i * HEAD + j];
+            count_number(out, got != right, "attention over a sequence", i, j, got, right);
+        }
+    }
+    return LS_OK;
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+
+/* A report counts all differences; otherwise the comparison stops after the first matmul that differs. */
+static ls_status compare_unit(ls_device *device, ls_unit unit, ls_dtype dtype, bool is_report, ls_unit_report *out) {
     ls_device *cpu = NULL;
-    numbers *x = NULL;
-    if (unit == LS_UNIT_CHAIN || device->is_host) return LS_OK;
+    *out = (ls_unit_report){0};
     LS_TRY(ls_device_open_cpu(1, NULL, NULL, &cpu));
-    x = malloc(2 * sizeof *x);
-    if (!x) status = ls_fail(LS_ERR_RESOURCE, "out of memory for a comparison of %s", device->name);
-    for (size_t i = 0; status == LS_OK && i < sizeof sizes / sizeof *sizes; i++)
-        status = check_size_of(device, cpu, unit, dtype, sizes[i], x);
+    numbers *x = malloc(2 * sizeof *x);
+    ls_status status = x ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a comparison of %s", device->name);
+    if (status == LS_OK) status = compare_products(device, cpu, unit, dtype, x, is_report, out);
+    if (status == LS_OK && (is_report || (unit != LS_UNIT_HGMMA && !out->different)))
+        status = compare_exponentials(device, cpu, unit, dtype, out);
     free(x);
     ls_device_destroy(cpu);
     return status;
+}
+
+ls_status ls_device_compare_unit(ls_device *device, ls_unit unit, ls_dtype dtype, ls_unit_report *out) {
+    return compare_unit(device, unit, dtype, true, out);
+}
+
+ls_status ls_device_check_unit(ls_device *device, ls_unit unit, ls_dtype dtype) {
+    ls_unit_report found;
+    if (unit == LS_UNIT_CHAIN || device->is_host) return LS_OK;
+    LS_TRY(compare_unit(device, unit, dtype, false, &found));
+    if (!found.different) return LS_OK;
+    return ls_fail_here(LS_ERR_INPUT,
+                        "the tensor cores of %s do not compute by the formula of %s: %s: use --precision fp32, or "
+                        "--matrix-unit chain",
+                        device->about ? device->about : device->name, ls_unit_name(unit), found.first);
 }

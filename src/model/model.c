@@ -82,12 +82,12 @@ void ls_model_destroy(ls_model *model) {
 
 int ls_model_default_slices(const ls_shape *shape, ls_unit unit) {
     enum { MOST = 8, MOST_HGMMA = 2 }; /* sums that wait for their sibling in the tree take room from a tile of a GPU */
-    int slices = 1, most = unit == LS_UNIT_HGMMA ? MOST_HGMMA : MOST;
+    int slices = 1, most = ls_unit_is_tensor_core(unit) ? MOST_HGMMA : MOST;
     while (slices < most && (size_t)(2 * slices) <= shape->kv_heads) slices *= 2;
     return slices;
 }
 
 void ls_model_suit_unit(ls_shape *shape, ls_unit unit) {
     enum { HGMMA_GRAIN = 64 }; /* rows of a TMA box, and whole 16 bytes */
-    shape->vocabulary_grain = unit == LS_UNIT_HGMMA ? HGMMA_GRAIN : 0;
+    shape->vocabulary_grain = ls_unit_is_tensor_core(unit) ? HGMMA_GRAIN : 0;
 }

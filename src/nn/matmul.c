@@ -148,7 +148,7 @@ ls_status ls_nn_project_sliced(const ls_nn *nn, void *y, const void *x, const ls
 
 ls_status ls_nn_project_vocabulary(const ls_nn *nn, void *y, const void *x, size_t x_stride, const ls_param *table) {
     int pieces = nn->S;
-    while (nn->policy.unit != LS_UNIT_HGMMA && 2 * pieces <= LS_GEMM_SLICES_MAX &&
+    while (!ls_unit_is_tensor_core(nn->policy.unit) && 2 * pieces <= LS_GEMM_SLICES_MAX &&
            table->rows / (size_t)pieces > LS_NN_VOCABULARY_PIECE)
         pieces *= 2;
     return project_pieces(nn, y, x, x_stride, table, NULL, pieces);
@@ -240,7 +240,7 @@ ls_token_groups ls_nn_groups(const ls_nn *nn, const ls_grad_step *step) {
                              .slices = nn->S,
                              .groups = step->groups,
                              .bounds = step->bounds,
-                             .block = nn->policy.unit == LS_UNIT_HGMMA ? LS_NN_TOKEN_BLOCK : 0,
+                             .block = ls_unit_is_tensor_core(nn->policy.unit) ? LS_NN_TOKEN_BLOCK : 0,
                              .accumulate = step->accumulate};
 }
 

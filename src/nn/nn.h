@@ -248,9 +248,9 @@ ls_status ls_nn_project_gelu_grad(const ls_nn *nn, void *dpre, void *y, const vo
  * input; and y = silu(gate)·up again, unless y is NULL. Columns and *is_done are those of ls_nn_project_gated(). */
 ls_status ls_nn_project_gated_grad(const ls_nn *nn, void *dpre, void *y, const void *pre, size_t gate, const void *x,
                                    const ls_param *w, bool *is_done);
-/* Returns the type of logits: fp32 or, with hgmma, the type of activations. */
+/* Returns the type of logits: fp32 or, with tensor cores, the type of activations. */
 static inline ls_dtype ls_nn_logits_dtype(const ls_nn *nn) {
-    return nn->policy.unit == LS_UNIT_HGMMA ? nn->policy.act : LS_F32;
+    return ls_unit_is_tensor_core(nn->policy.unit) ? nn->policy.act : LS_F32;
 }
 /* Computes logits y = x·Wᵀ, without bias. */
 ls_status ls_nn_logits(const ls_nn *nn, void *y, const void *x, const ls_param *table);
@@ -321,9 +321,9 @@ typedef struct ls_nn_norm_more {
 /* Computes dx from dy, and what `more` asks for. dx must be neither dy nor x. */
 ls_status ls_nn_norm_backward(const ls_nn *nn, float *dx, const void *dy, float *stats, const float *x, ls_param *w,
                               const ls_nn_norm_more *more);
-/* Returns whether ls_nn_norm_backward() should compute the gradients of w and b too (params): with hgmma their chains
- * are short enough for one pass. */
-static inline bool ls_nn_norm_is_whole(const ls_nn *nn) { return nn->policy.unit == LS_UNIT_HGMMA; }
+/* Returns whether ls_nn_norm_backward() should compute the gradients of w and b too (params): with tensor cores their
+ * chains are short enough for one pass. */
+static inline bool ls_nn_norm_is_whole(const ls_nn *nn) { return ls_unit_is_tensor_core(nn->policy.unit); }
 /* Computes the gradients of a norm's weight and bias (b may be NULL) from dy, the gradient of its output, without dx;
  * in the steps of this micro-batch. */
 ls_status ls_nn_norm_params(const ls_nn *nn, const void *dy, float *stats, const float *x, ls_param *w, ls_param *b);

@@ -315,13 +315,13 @@ ls_dry_types ls_dry_types_of(const ls_policy *p) {
                      : "operands and results of matmuls, and their gradients");
     add_type_row(&types, "residual stream", "fp32",
                  "every block adds to it and to its gradient, so rounding errors would add up over the layers");
-    bool half_logits = ls_policy_is_16(p) && p->unit == LS_UNIT_HGMMA;
+    bool half_logits = ls_policy_is_16(p) && ls_unit_is_tensor_core(p->unit);
     add_type_row(&types, "softmax, norms, loss", "fp32",
                  half_logits ? "sums and exponentials of a whole row; attention scores too"
                              : "sums and exponentials of a whole row; logits and attention scores too");
     if (half_logits)
         add_type_row(&types, "logits", ls_dtype_word(p->act),
-                     "as the matrix unit hgmma writes them: the loss reads half the bytes");
+                     "as tensor cores write them: the loss reads half the bytes");
     add_gradients(p, &types);
     add_type_row(&types, "sums between workers", "fp32",
                  "partial sums are never rounded, because the bits would then depend on the layout");

@@ -446,15 +446,15 @@ bool ls_unit_hint_is_of_use(const ls_policy *policy) { return policy->act == LS_
 
 void ls_unit_hint_device(const ls_policy *policy, bool is_gpu, char text[LS_UNIT_HINT_MAX]) {
     const char *hint = "";
-    if (ls_policy_is_16(policy) && policy->unit == LS_UNIT_HGMMA)
-        hint = is_gpu ? "matrix unit hgmma: the GPU's tensor cores; --matrix-unit chain gives the same bits as every "
-                        "CPU, but is much slower"
-                      : "matrix unit hgmma on a CPU: emulates the tensor cores of a GPU bit by bit, slowly, to check a "
-                        "run made on a GPU";
+    if (ls_policy_is_16(policy) && ls_unit_is_tensor_core(policy->unit))
+        hint = is_gpu
+                   ? ": the GPU's tensor cores; --matrix-unit chain gives the same bits as every CPU, but is much "
+                     "slower"
+                   : " on a CPU: emulates the tensor cores of a GPU bit by bit, slowly, to check a run made on a GPU";
     else if (ls_policy_is_16(policy) && is_gpu)
-        hint = "matrix unit chain: does not use tensor cores, so it is no faster than fp32; hgmma needs compute "
-               "capability 9.0";
-    snprintf(text, LS_UNIT_HINT_MAX, "%s", hint);
+        hint = ": does not use tensor cores, so it is no faster than fp32";
+    text[0] = '\0';
+    if (*hint) snprintf(text, LS_UNIT_HINT_MAX, "matrix unit %s%s", ls_unit_name(policy->unit), hint);
 }
 
 void ls_unit_hint_agree(const ls_policy *policy, bool is_named, char text[LS_UNIT_HINT_MAX]) {

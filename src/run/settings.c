@@ -43,7 +43,7 @@ static ls_option_id find_asked_for(const ls_options *o, ls_option_id choice, int
 static int default_groups(const ls_settings *s) {
     size_t most = DEFAULT_GROUPS, by_tokens = s->B * s->T / GROUP_TOKENS;
     int groups = 1;
-    if (s->policy.unit == LS_UNIT_HGMMA && by_tokens < most) most = by_tokens > 2 ? by_tokens : 2;
+    if (ls_unit_is_tensor_core(s->policy.unit) && by_tokens < most) most = by_tokens > 2 ? by_tokens : 2;
     while ((size_t)(2 * groups) <= most && (size_t)(2 * groups) <= s->B) groups *= 2;
     return groups;
 }
@@ -107,12 +107,11 @@ ls_status ls_settings_precision(const ls_options *o, ls_policy *out) {
     if (is_auto && out->unit == LS_UNIT_CHAIN && out->act == LS_BF16) out->unit = best_unit();
     if (!ls_unit_takes(out->unit, out->act))
         return ls_options_fail(o, LS_OPT_matrix_unit,
-                               out->unit == LS_UNIT_HGMMA
+                               ls_unit_is_tensor_core(out->unit)
                                    ? "it multiplies bf16 and fp16: use --precision bf16, or chain"
                                    : "hardware units multiply bf16: use --precision bf16, or chain");
-    if (ls_device_is_gpu(o->device) && out->unit != LS_UNIT_CHAIN && out->unit != LS_UNIT_HGMMA)
-        return ls_options_fail(o, LS_OPT_matrix_unit,
-                               "it is a CPU's: use hgmma, the tensor cores of Hopper GPUs, or chain");
+    if (ls_device_is_gpu(o->device) && out->unit != LS_UNIT_CHAIN && !ls_unit_is_tensor_core(out->unit))
+        return ls_options_fail(o, LS_OPT_matrix_unit, "it is a CPU's: use auto, the GPU's tensor cores, or chain");
     return ls_unit_check(out->unit);
 }
 
@@ -401,7 +400,8 @@ ls_status ls_settings_identity(const ls_settings *s, ls_identity *id) {
     LS_TRY(ls_identity_add_i64(id, "arithmetic", ARITHMETIC_VERSION, LS_IDENTITY_FIXED));
     LS_TRY(add_shape(&s->shape, id));
     LS_TRY(ls_identity_add_options(id, &o));
-    if (s->policy.unit == LS_UNIT_HGMMA) LS_TRY(ls_identity_add_i64(id, "hgmma-rule", HGMMA_RULE, LS_IDENTITY_FIXED));
+    if (ls_unit_is_tensor_core(s->policy.unit))
+        LS_TRY(ls_identity_add_i64(id, "hgmma-rule", HGMMA_RULE, LS_IDENTITY_FIXED));
     /* Of fp16 runs only those with hgmma name their unit: chain was the only one. */
     if (s->policy.act != LS_F16 || s->policy.unit == LS_UNIT_CHAIN) return LS_OK;
     return ls_identity_add_text(id, ls_option_info_get(LS_OPT_matrix_unit)->name, ls_unit_name(s->policy.unit),

@@ -39,6 +39,7 @@ fiber *fibers;
 unsigned count, current;
 dim3 block, grid, block_dim;
 alignas(1024) unsigned char shared[SHARED_BYTES];
+bool has_ampere_unit;
 kernel *kernel::first;
 static entry body;
 static const void *arguments;
@@ -337,6 +338,7 @@ static void note_call(const char *call) {
 #define API extern "C" __attribute__((visibility("default"))) CUresult
 
 API cuInit(unsigned) {
+    on_cpu::has_ampere_unit = setting("LS_CUDA_CAPABILITY", 90) / 10 == 8;
     CHECK("cuInit");
     return setting("LS_CUDA_GPUS", 1) ? SUCCESS : NO_DEVICE;
 }

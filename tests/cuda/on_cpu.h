@@ -56,6 +56,7 @@ extern fiber *fibers;
 extern unsigned count, current;
 extern dim3 block, grid, block_dim;
 extern unsigned char shared[SHARED_BYTES];
+extern bool has_ampere_unit; /* the GPU that is played: else tensor cores compute as those of Hopper */
 
 void sync();
 /* Lets another thread of the block go on. */

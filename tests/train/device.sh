@@ -77,24 +77,27 @@ rm -rf "$scratch/unit"
 unit 0 'bf16, matrix unit chain,' -- --precision bf16 --lr-schedule constant --device cpu
 unit 0 'bf16, matrix unit chain, .*resumed' -- --resume --steps 2 --device cuda
 rm -rf "$scratch/unit"
-unit 0 'matrix unit chain: does not use tensor cores, .*9.0' LS_CUDA_CAPABILITY=80 -- --precision fp16
+unit 0 'bf16, matrix unit chain,' -- --precision bf16 --matrix-unit chain --device cuda
+grep -q '^          matrix unit chain: does not use tensor cores' "$scratch/out" || fail "no line about chains"
 rm -rf "$scratch/unit"
-unit 2 'GPU 0, .*, has compute capability 8.0, and the tensor cores of the matrix unit hgmma are those of 9.0' LS_CUDA_CAPABILITY=80 -- \
+unit 0 'fp16, matrix unit ampere,' LS_CUDA_CAPABILITY=80 -- --precision fp16
+rm -rf "$scratch/unit"
+unit 2 'GPU 0, .*, has compute capability 8.0, whose tensor cores do not compute by the formula of hgmma: use --matrix-unit ampere' LS_CUDA_CAPABILITY=80 -- \
     --precision bf16 --matrix-unit hgmma --device cuda
 unit 2 'the tensor cores of GPU 0, .*, do not compute by the formula of hgmma: element 0, 0 of a product' \
     LS_SPOIL='rank=0 step=0 place=product tensor=hgmma flip=1' -- --precision bf16
 
 # Kernels that were not built in are compiled before the workers start, each once, however many runs ask for them at the same time: the runs wait and say
 # why. Neither the unit nor the bits depend on it.
-train "${tiny[@]}" --precision bf16 --device cpu --out "$scratch/chain"
-chain=$(weights)
+train "${tiny[@]}" --precision bf16 --matrix-unit ada --device cpu --out "$scratch/ada"
+ada=$(weights)
 kernels=(LD_LIBRARY_PATH="$played" LS_CUDA_CAPABILITY=89 XDG_CACHE_HOME="$scratch/kernels" LS_NVRTC_GATE="$scratch/gate" LS_NVRTC_COUNT="$scratch/compiled")
 case_begin "two runs whose kernels have to be compiled"
 for run in first second; do
     env "${kernels[@]}" "$LOCKSTEP" train "${tiny[@]}" --device cuda --precision bf16 --out "$scratch/$run" >"$scratch/$run.out" 2>"$scratch/$run.err" &
     eval "$run=$!"
     case $run in first) what='NVRTC compiles' ;; *) what='another process compiles' ;; esac
-    until grep -Eq "^$what GPU kernels for sm_89, once for this machine; the run waits: 0 of [0-9]+ families, 0 s$" "$scratch/$run.err"; do
+    until grep -Eq "^(lockstep: warning: )?$what GPU kernels for sm_89, once for this machine; the run waits: 0 of [0-9]+ families, 0 s$" "$scratch/$run.err"; do
         kill -0 "${!run}" || { fail "no line '$what': $(cat "$scratch/$run.err")"; break; }
         sleep 0.02
     done
@@ -105,9 +108,9 @@ for run in first second; do
     wait "${!run}" || fail "the $run run ended with status $?"
     cp "$scratch/$run.out" "$scratch/out"
     status=0
-    expect_weights "$chain"
-    grep -Eq '^GPU kernels for sm_89 are ready: [0-9]+ families, [0-9]+ s$' "$scratch/$run.err" || fail "the $run run does not say that kernels are ready"
-    grep -q 'bf16, matrix unit chain,' "$scratch/$run.out" || fail "the $run run has another matrix unit"
+    expect_weights "$ada"
+    grep -Eq '^(lockstep: warning: )?GPU kernels for sm_89 are ready: [0-9]+ families, [0-9]+ s$' "$scratch/$run.err" || fail "the $run run does not say that kernels are ready"
+    grep -q 'bf16, matrix unit ada,' "$scratch/$run.out" || fail "the $run run has another matrix unit"
 done
 families=$(find "$scratch/kernels/lockstep/cuda" -name '*.cubin' | wc -l)
 [ "$families" -gt 10 ] && [ "$(wc -l <"$scratch/compiled")" -eq "$families" ] || fail "$(wc -l <"$scratch/compiled") compilations, $families families in the cache"
@@ -115,7 +118,7 @@ families=$(find "$scratch/kernels/lockstep/cuda" -name '*.cubin' | wc -l)
 case_begin "kernels that were compiled before"
 env "${kernels[@]}" "$LOCKSTEP" train "${tiny[@]}" --device cuda --precision bf16 --out "$scratch/third" >"$scratch/out" 2>"$scratch/err"
 status=$?
-expect_weights "$chain"
+expect_weights "$ada"
 ! grep -q 'GPU kernels' "$scratch/err" || fail "it speaks of kernels"
 [ "$(wc -l <"$scratch/compiled")" -eq "$families" ] || fail "something was compiled again"
 
@@ -181,7 +184,7 @@ version() {
     grep -Eq -- "$line" "$scratch/out" || fail "no such line"
 }
 version '^driver     NVIDIA, for CUDA 13.0$' LD_LIBRARY_PATH="$played"
-version '^GPU 1      a CPU that plays a GPU, compute capability 9.0, 1.0 GiB; kernels (built in|compiled by NVRTC on first use) for sm_90$' \
+version '^GPU 1      a CPU that plays a GPU, compute capability 9.0, matrix unit hgmma, 1.0 GiB; kernels (built in|compiled by NVRTC on first use) for sm_90$' \
     LD_LIBRARY_PATH="$played" LS_CUDA_GPUS=2
 version '^GPU        none \(GPU 0 .* compute capability 7.5, and 8.0 is needed' LD_LIBRARY_PATH="$played" LS_CUDA_CAPABILITY=75
 if ! ldconfig -p 2>/dev/null | grep -q libcuda.so.1; then version '^GPU        none \(no NVIDIA driver\)$' A=b; fi

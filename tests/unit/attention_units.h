@@ -74,7 +74,7 @@ typedef struct reference_sum {
     ls_dtype act;
 } reference_sum;
 
-static bool reference_is_hgmma(const ls_attention *a) { return a->act != LS_F32 && a->unit == LS_UNIT_HGMMA; }
+static bool reference_is_hgmma(const ls_attention *a) { return a->act != LS_F32 && ls_unit_is_tensor_core(a->unit); }
 
 static reference_sum reference_begin(const ls_attention *a) {
     bool is_unit = (a->act == LS_BF16 && a->unit == LS_UNIT_BFMMLA) || reference_is_hgmma(a);
@@ -90,7 +90,8 @@ static void reference_add(reference_sum *sum, float a, float b) {
     sum->b[sum->n++] = b;
     if (sum->n < sum->granule) return;
     sum->value = sum->granule == 4 ? unit_granule(sum->value, sum->a, sum->b)
-                                   : model_hgmma(sum->act, sum->value, sum->a, sum->b);
+                                   : model_granule(sum->granule == 8 ? LS_UNIT_AMPERE : LS_UNIT_HGMMA, sum->act,
+                                                   sum->value, sum->a, sum->b);
     sum->n = 0;
 }
 

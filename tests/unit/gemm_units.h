@@ -79,37 +79,42 @@ static inline float model_amx(float c, const float *a, const float *b) {
     return model_add(c, model_add(even, odd));
 }
 
-/* ---- Hopper: one sum of 17 terms, cut off ------------------------------------------------------------------------ */
+/* ---- tensor cores: one sum of all terms, cut off ----------------------------------------------------------------- */
 
-/* In doubles, which hold every term and, cut off, every sum. */
-static inline float model_hgmma(ls_dtype dtype, float c, const float *a, const float *b) {
+/* Of so many products and c, `point` bits behind the point; in doubles, which hold every term and, cut off, every sum.
+ */
+static inline float model_tensor_core(ls_dtype dtype, int terms, int point, float c, const float *a, const float *b) {
     int least = dtype == LS_F16 ? -14 : -126, most = INT_MIN, exponent[17];
     double term[17], sum = 0;
-    for (int i = 0; i < 17; i++) {
-        term[i] = i < 16 ? (double)a[i] * (double)b[i] : (double)c;
+    for (int i = 0; i <= terms; i++) {
+        term[i] = i < terms ? (double)a[i] * (double)b[i] : (double)c;
         sum += term[i];
         if (term[i] == 0 || !isfinite(term[i])) continue;
-        int x = i < 16 ? ilogbf(a[i]) : ilogbf(c), y = i < 16 ? ilogbf(b[i]) : 0, floor = i < 16 ? least : -126;
-        exponent[i] = (x > floor ? x : floor) + (i == 16 ? 0 : y > least ? y : least);
+        int x = i < terms ? ilogbf(a[i]) : ilogbf(c), y = i < terms ? ilogbf(b[i]) : 0,
+            floor = i < terms ? least : -126;
+        exponent[i] = (x > floor ? x : floor) + (i == terms ? 0 : y > least ? y : least);
         if (exponent[i] > most) most = exponent[i];
     }
     if (!isfinite(sum)) return (float)sum; /* doubles of finite terms do not overflow */
     if (most == INT_MIN) return 0.0f;
     sum = 0;
-    for (int i = 0; i < 17; i++) sum += trunc(ldexp(term[i], 25 - most));
+    for (int i = 0; i <= terms; i++) sum += trunc(ldexp(term[i], point - most));
     if (sum == 0) return 0.0f;
-    /* sum · 2^(most − 25) to fp32 in the direction of zero; its last place is 2^−149 or 24 bits below its first. */
-    int last = ilogb(sum) - 23 > 25 - most - 149 ? ilogb(sum) - 23 : 25 - most - 149;
+    /* sum · 2^(most − point) to fp32 in the direction of zero; its last place is 2^−149 or 24 bits below its first. */
+    int last = ilogb(sum) - 23 > point - most - 149 ? ilogb(sum) - 23 : point - most - 149;
     sum = last >= 64 ? 0 : ldexp(trunc(ldexp(sum, -last)), last);
     if (sum == 0) return 0.0f;
-    sum = ilogb(sum) + most - 25 > 127 ? copysign((double)INFINITY, sum) : ldexp(sum, most - 25);
+    sum = ilogb(sum) + most - point > 127 ? copysign((double)INFINITY, sum) : ldexp(sum, most - point);
     return (float)sum;
 }
 
 /* One granule more. */
 static inline float model_granule(ls_unit unit, ls_dtype dtype, float c, const float *a, const float *b) {
     switch (unit) {
-    case LS_UNIT_HGMMA: return model_hgmma(dtype, c, a, b);
+    case LS_UNIT_HGMMA:
+    case LS_UNIT_BLACKWELL: return model_tensor_core(dtype, 16, 25, c, a, b);
+    case LS_UNIT_AMPERE:
+    case LS_UNIT_ADA: return model_tensor_core(dtype, 8, 24, c, a, b);
     case LS_UNIT_BFMMLA: return model_bfmmla(c, a, b);
     case LS_UNIT_AVX512_BF16: return model_avx512_bf16(c, a, b);
     case LS_UNIT_AMX: return model_amx(c, a, b);

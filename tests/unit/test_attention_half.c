@@ -12,11 +12,11 @@ static ls_dtype act;
 static ls_unit unit;
 
 /* hgmma is slow on a CPU, and the way is the same for both types: each takes every other case. */
-static bool is_other_types(size_t number) { return unit == LS_UNIT_HGMMA && number % 2 == (act == LS_F16); }
+static bool is_other_types(size_t number) { return ls_unit_is_tensor_core(unit) && number % 2 == (act == LS_F16); }
 
 static void check_shape(const ls_attention_kernels *k, sequence s, size_t n, double p) {
     if (p > 0) set_dropout(&s, p);
-    check_same_bits(k, &s, unit == LS_UNIT_HGMMA && n > 2 ? 2 : n);
+    check_same_bits(k, &s, ls_unit_is_tensor_core(unit) && n > 2 ? 2 : n);
     release(&s);
 }
 
@@ -30,7 +30,7 @@ static void check_shapes(const ls_attention_kernels *k) {
     for (size_t t = (size_t)sample_first(3); t < 11; t += (size_t)sample_every(3))
         for (size_t h = 0; h < 3; h++) {
             size_t T = lengths[t], d = sizes[(2 * t + 3 * h) % 7];
-            if ((T > 32 && (h > 1 || unit == LS_UNIT_HGMMA)) || is_other_types(t + h)) continue;
+            if ((T > 32 && (h > 1 || ls_unit_is_tensor_core(unit))) || is_other_types(t + h)) continue;
             sequence s = make_half(T, heads[h][0], heads[h][1], d, (t + h) % 3, 1);
             check_shape(k, s, 2 + t % 5, (t + h) % 3 == 0 ? 0.3 : 0);
         }
@@ -45,7 +45,7 @@ static void check_blocks(const ls_attention_kernels *k) {
     } shapes[] = {{310, 2, 7, 0, 3, 0}, {390, 1, 3, 1, 6, 0.2}, {97, 1, 96, 2, 7, 0}, {130, 1, 65, 2, 5, 0.2}};
     /* One type has three blocks of keys, the other wide heads. */
     static const size_t few[] = {140, 259, 40, 130};
-    bool slow = unit == LS_UNIT_HGMMA;
+    bool slow = ls_unit_is_tensor_core(unit);
     for (size_t i = 0; i < 4; i++)
         if (!slow || i / 2 == (act == LS_F16))
             check_shape(k,
@@ -60,7 +60,7 @@ static void check_windows(const ls_attention_kernels *k) {
     if (!k || unit == LS_UNIT_BFMMLA) return;
     for (size_t w = 0; w < 5; w++) {
         if (is_other_types(w)) continue;
-        sequence s = make_half(unit == LS_UNIT_HGMMA ? 150 : 310, 2, 1, 7, w % 3, 1);
+        sequence s = make_half(ls_unit_is_tensor_core(unit) ? 150 : 310, 2, 1, 7, w % 3, 1);
         set_window(&s, windows[w]);
         check_shape(k, s, 3, w % 2 ? 0.2 : 0);
     }
@@ -92,7 +92,7 @@ static void check_generation(const ls_attention_kernels *k) {
 /* So many keys that they are not all packed at once: the first, the last and some queries between. The way is the same
  * for all types. */
 static void check_long(const ls_attention_kernels *k) {
-    if (act != LS_F16 || !k || unit == LS_UNIT_HGMMA) return; /* which packs nothing */
+    if (act != LS_F16 || !k || ls_unit_is_tensor_core(unit)) return; /* which packs nothing */
     enum { D = 512, T = LS_ATTENTION_KEPT / D + 9, MIDDLE = 1000 };
     sequence s = make_half(T, 1, 1, D, 0, 1);
     float p[T];
@@ -113,7 +113,7 @@ static void check_long(const ls_attention_kernels *k) {
 /* The same numbers in fp32: o within the steps of the type, gradients with an error that is small beside them. */
 static void check_near(const ls_attention_kernels *k) {
     enum { D = 32 };
-    const size_t T = unit == LS_UNIT_HGMMA ? 50 : 150;
+    const size_t T = ls_unit_is_tensor_core(unit) ? 50 : 150;
     if (is_other_types(0)) return;
     sequence s = make_half(T, 2, 1, D, 0, 3), wide = make(T, 2, 1, D, 0, 3);
     memcpy(wide.in, s.in, s.in_elems * sizeof *s.in);
@@ -137,7 +137,7 @@ static void check_near(const ls_attention_kernels *k) {
 /* A key that is no number reaches the queries that see it, and none of the others. */
 static void check_mask(const ls_attention_kernels *k) {
     enum { T = 50, D = 12 };
-    for (size_t bad = 1; bad < T; bad += unit == LS_UNIT_HGMMA ? 20 : 6) {
+    for (size_t bad = 1; bad < T; bad += ls_unit_is_tensor_core(unit) ? 20 : 6) {
         sequence clean = make_half(T, 1, 1, D, 0, 1), dirty = make_half(T, 1, 1, D, 0, 1);
         for (size_t i = 0; i < D; i++) dirty.in[bad * dirty.ref.q.row_stride + D + i] = i % 2 ? INFINITY : NAN;
         settle(&dirty);
@@ -190,11 +190,12 @@ static void check_batch(const ls_attention_kernels *k, size_t T, size_t d, size_
     bool on_gpu = !k;
     ls_kernels table;
     ls_kernels_fill(&table, ls_cpu_isa_mask());
-    if (on_gpu) k = unit == LS_UNIT_HGMMA ? &table.attention_hgmma : &table.attention;
-    *(unit == LS_UNIT_CHAIN   ? &table.attention
-      : unit == LS_UNIT_HGMMA ? &table.attention_hgmma
-                              : &table.attention_bfmmla) = *k;
-    for (int threads = unit == LS_UNIT_HGMMA ? 3 : 1; threads <= (unit == LS_UNIT_HGMMA ? 3 : 5); threads += 2) {
+    if (on_gpu) k = ls_unit_is_tensor_core(unit) ? &table.attention_hgmma : &table.attention;
+    *(unit == LS_UNIT_CHAIN          ? &table.attention
+      : ls_unit_is_tensor_core(unit) ? &table.attention_hgmma
+                                     : &table.attention_bfmmla) = *k;
+    for (int threads = ls_unit_is_tensor_core(unit) ? 3 : 1; threads <= (ls_unit_is_tensor_core(unit) ? 3 : 5);
+         threads += 2) {
         sequence direct = make_half(B * T, 2 * KV, KV, d, gap, 1), device = make_half(B * T, 2 * KV, KV, d, gap, 1);
         if (drop > 0) set_dropout(&direct, drop);
         direct.a.T = device.a.T = T;
@@ -231,7 +232,7 @@ static bool has_tma(void) {
 
 static void check_threads(const ls_attention_kernels *k) {
     if (!is_other_types(1)) check_batch(k, 131, 20, 1, 0.1);
-    if (k || unit != LS_UNIT_HGMMA) return;
+    if (k || !ls_unit_is_tensor_core(unit)) return;
     check_batch(k, 132, 64, 0, 0); /* tiles of the TMA */
     if (has_tma()) check_batch(k, 132, 64, 0, 0.2), check_batch(k, 132, 72, 0, 0.2);
 }
@@ -270,7 +271,7 @@ static void check_tiles(const ls_attention_kernels *k) {
                  {900, 34, 17, 16, 0, 0, 0.4}};
     enum { ON_FIBERS = 2, MANY = 10 }; /* of the cases, where there is no such engine; the first with many tiles */
     ls_kernels table;
-    if (k || unit != LS_UNIT_HGMMA) return;
+    if (k || !ls_unit_is_tensor_core(unit)) return;
     size_t count = has_tma() ? sizeof cases / sizeof *cases : ON_FIBERS;
     ls_kernels_fill(&table, ls_cpu_isa_mask());
     k = &table.attention_hgmma;
@@ -341,9 +342,13 @@ static void for_every_type(void (*check)(const ls_attention_kernels *k)) {
         act = types[i], unit = LS_UNIT_HGMMA;
         check(&table.attention_hgmma);
         if (!getenv("LS_TEST_CUDA")) continue;
-        print_message("attention: cuda with hgmma\n");
+        for (int u = 0; u < LS_UNITS; u++)
+            if (ls_unit_is_tensor_core((ls_unit)u) && ls_cuda_check_unit(gpu(), (ls_unit)u) == LS_OK) unit = (ls_unit)u;
+        print_message("attention: cuda with %s\n", ls_unit_name(unit));
         check(NULL);
     }
+    act = LS_BF16, unit = LS_UNIT_AMPERE;
+    check(&table.attention_hgmma);
     if (!ls_cpu_detect()->bf16) {
         print_message("attention: no bfmmla here\n");
         return;

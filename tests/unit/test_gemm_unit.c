@@ -105,11 +105,11 @@ static void emulated_begin(void) { __atomic_add_fetch(&begun, 1, __ATOMIC_RELAXE
 static void emulated_end(void) { __atomic_sub_fetch(&begun, 1, __ATOMIC_RELAXED); }
 
 static void emulate(ls_unit unit) {
-    static const size_t shape[LS_UNITS][4] = {/* mr, nr, groups of A and B */
-                                              [LS_UNIT_BFMMLA] = {8, 12, 4, 4},
-                                              [LS_UNIT_AVX512_BF16] = {14, 32, 2, 2},
-                                              [LS_UNIT_AMX] = {32, 32, 32, 2},
-                                              [LS_UNIT_HGMMA] = {8, 16, 16, 16}};
+    static const size_t shape[LS_UNITS][4] = {
+        /* mr, nr, groups of A and B */
+        [LS_UNIT_BFMMLA] = {8, 12, 4, 4},     [LS_UNIT_AVX512_BF16] = {14, 32, 2, 2}, [LS_UNIT_AMX] = {32, 32, 32, 2},
+        [LS_UNIT_HGMMA] = {8, 16, 16, 16},    [LS_UNIT_AMPERE] = {8, 16, 8, 8},       [LS_UNIT_ADA] = {8, 16, 8, 8},
+        [LS_UNIT_BLACKWELL] = {8, 16, 16, 16}};
     emulated_unit = unit;
     emulated = portable;
     emulated.name = "emulated";
@@ -151,10 +151,17 @@ static void test_loops(void **state) {
     }
 }
 
+/* The tensor cores of the GPU, which may be one that is played (LS_CUDA_CAPABILITY). */
+static ls_unit unit_of_cuda(void) {
+    for (int u = 0; u < LS_UNITS; u++)
+        if (ls_unit_is_tensor_core((ls_unit)u) && ls_cuda_check_unit(cuda, (ls_unit)u) == LS_OK) return (ls_unit)u;
+    return LS_UNIT_CHAIN;
+}
+
 /* On this CPU, and on a GPU where it has the unit. */
 static void check_here(problem *p, ls_pool *pool) {
     check_problem(&portable, p, pool);
-    if (cuda && (p->g.unit == LS_UNIT_HGMMA || p->g.unit == LS_UNIT_CHAIN)) check_on_cuda(p, (p->g.m + p->g.n) % 4);
+    if (cuda && (p->g.unit == unit_of_cuda() || p->g.unit == LS_UNIT_CHAIN)) check_on_cuda(p, (p->g.m + p->g.n) % 4);
 }
 
 /* ---- the units of this CPU --------------------------------------------------------------------------------------- */
@@ -350,9 +357,11 @@ static void test_aligned(void **state) {
         size_t period = form == LS_GEMM_TN && turn % 2 ? 8 + 8 * below(12) : 0;
         size_t length = period ? period * (1 + below(6)) : k[below(sizeof k / sizeof *k)];
         int slices = turn % 4 == 0 ? 1 : (int)(1 + below(4));
+        size_t rows = m[below(sizeof m / sizeof *m)], columns = n[below(sizeof n / sizeof *n)];
+        if (turn % 8 == 7)
+            rows = 200, columns = 456; /* wide tiles of mma_gemm.cu, if four multiprocessors are played */
         problem p;
-        open_unit_problem(&p, LS_UNIT_HGMMA, period, form, m[below(sizeof m / sizeof *m)],
-                          n[below(sizeof n / sizeof *n)], length, slices, some_options(LS_UNIT_HGMMA));
+        open_unit_problem(&p, unit_of_cuda(), period, form, rows, columns, length, slices, some_options(LS_UNIT_HGMMA));
         check_on_cuda(&p, 0);
         close_problem(&p);
     }
@@ -475,15 +484,21 @@ static void test_models(void **state) {
     assert_true(model_amx(0, a, b) == 0x1p24f);
     assert_true(model_amx(3, a, b) == 0x1p24f + 4);
     /* All at once, and cut off: 2^24 + 2; ones that are 2^−25 of the largest term count, smaller ones do not. */
-    assert_true(model_hgmma(LS_BF16, 0, a, b) == 0x1p24f + 2);
+    assert_true(model_granule(LS_UNIT_HGMMA, LS_BF16, 0, a, b) == 0x1p24f + 2);
     float many[32], unit_ones[32];
     for (int i = 0; i < 16; i++) many[i] = unit_ones[i] = 1;
     many[0] = 0x1p13f, unit_ones[0] = 0x1p12f;
-    assert_true(model_hgmma(LS_BF16, 0, many, unit_ones) == 0x1p25f + 12);
+    assert_true(model_granule(LS_UNIT_HGMMA, LS_BF16, 0, many, unit_ones) == 0x1p25f + 12);
     many[0] = -0x1p13f;
-    assert_true(model_hgmma(LS_BF16, 0, many, unit_ones) == -0x1p25f + 16);
+    assert_true(model_granule(LS_UNIT_HGMMA, LS_BF16, 0, many, unit_ones) == -0x1p25f + 16);
     unit_ones[0] = 0x1p13f;
-    assert_true(model_hgmma(LS_BF16, 0, many, unit_ones) == -0x1p26f);
+    assert_true(model_granule(LS_UNIT_HGMMA, LS_BF16, 0, many, unit_ones) == -0x1p26f);
+    /* Eight at once, and a bit less: ones that are 2^−25 of the largest term do not count. */
+    assert_true(model_granule(LS_UNIT_AMPERE, LS_BF16, 0, many, unit_ones) == -0x1p26f);
+    unit_ones[0] = 0x1p12f;
+    assert_true(model_granule(LS_UNIT_AMPERE, LS_BF16, 0, many, unit_ones) == -0x1p25f);
+    many[0] = 0x1p12f;
+    assert_true(model_granule(LS_UNIT_AMPERE, LS_BF16, 0, many, unit_ones) == 0x1p24f + 6);
     float tiny[32] = {0x1p-100f, 0x1p-130f}, one[32] = {0x1p-30f, 0x1p30f};
     assert_true(model_bfmmla(0, tiny, one) == 0 && model_avx512_bf16(0, tiny, one) == 0 &&
                 model_amx(0, tiny, one) == 0);
@@ -513,7 +528,7 @@ static void test_refused(void **state) {
 
 static void test_names(void **state) {
     (void)state;
-    static const size_t granule[LS_UNITS] = {1, 4, 2, 32, 16};
+    static const size_t granule[LS_UNITS] = {1, 4, 2, 32, 16, 8, 8, 16};
     ls_unit found = LS_UNITS;
     for (int unit = 0; unit < LS_UNITS; unit++) {
         assert_int_equal(ls_unit_parse(ls_unit_name((ls_unit)unit), &found), LS_OK);
@@ -522,20 +537,21 @@ static void test_names(void **state) {
     }
     assert_int_equal(ls_unit_parse("tensor", &found), LS_ERR_INPUT);
     assert_string_equal(ls_status_message(),
-                        "unknown matrix unit 'tensor'; choose one of: chain, bfmmla, avx512-bf16, amx, hgmma");
+                        "unknown matrix unit 'tensor'; choose one of: chain, bfmmla, avx512-bf16, amx, hgmma, "
+                        "ampere, ada, blackwell");
     assert_string_equal(ls_unit_name(LS_UNITS), "unknown");
     assert_true(ls_unit_is_here(LS_UNIT_CHAIN) && !ls_unit_is_here(LS_UNITS));
 }
 
 /* The formula as any CPU computes it, here, and the kernel that was chosen for this one. */
-static void test_hgmma_twins(void **state) {
+static void test_tensor_core_twins(void **state) {
     (void)state;
     for (int turn = 0; turn < 400; turn++) {
         ls_gemm_kernels chosen;
         uint16_t a[TILE][GRANULE], b[TILE][GRANULE];
         float plain[TILE][TILE], other[TILE][TILE];
         /* Exponents near each other, near one end or anywhere, infinities and NaN too. */
-        const uint16_t mask = turn % 4 == 0 ? 0xFFFF : turn % 4 == 1 ? 0x83FF : 0xBFFF;
+        const uint16_t mask = turn / 4 % 4 == 0 ? 0xFFFF : turn / 4 % 4 == 1 ? 0x83FF : 0xBFFF;
         for (int i = 0; i < TILE; i++)
             for (int k = 0; k < GRANULE; k++) {
                 a[i][k] = (uint16_t)below(65536) & mask;
@@ -544,8 +560,11 @@ static void test_hgmma_twins(void **state) {
         for (int i = 0; i < TILE; i++)
             for (int j = 0; j < TILE; j++)
                 plain[i][j] = other[i][j] = ldexpf((float)below(1000) - 500, (int)below(40) - 20);
-        ls_gemm_kernels_fill_hgmma(&chosen, turn % 2 ? LS_F16 : LS_BF16);
-        add_granules(plain[0], TILE, a[0], b[0], turn % 2 ? format_f16 : format_bf16);
+        const format formats[2][2] = {{format_bf16, format_f16}, {ampere_bf16, ampere_f16}};
+        const int is_ampere = turn / 2 % 2, is_f16 = turn % 2;
+        ls_gemm_kernels_fill_tensor_core(&chosen, is_ampere ? LS_UNIT_AMPERE : LS_UNIT_HGMMA,
+                                         is_f16 ? LS_F16 : LS_BF16);
+        add_granules(plain[0], TILE, a[0], b[0], formats[is_ampere][is_f16]);
         chosen.micro(GRANULE, a, b,
                      &(ls_gemm_tile){.start = other[0], .ldstart = TILE, .out = other[0], .ldout = TILE});
         for (int i = 0; i < TILE; i++)
@@ -561,7 +580,7 @@ int main(void) {
         cmocka_unit_test(test_loops),     cmocka_unit_test(test_shapes),     cmocka_unit_test(test_special),
         cmocka_unit_test(test_sequences), cmocka_unit_test(test_cuts),       cmocka_unit_test(test_cuts_matter),
         cmocka_unit_test(test_aligned),   cmocka_unit_test(test_many_tiles), cmocka_unit_test(test_rectangles),
-        cmocka_unit_test(test_one_nan),   cmocka_unit_test(test_long),       cmocka_unit_test(test_hgmma_twins),
+        cmocka_unit_test(test_one_nan),   cmocka_unit_test(test_long),       cmocka_unit_test(test_tensor_core_twins),
     };
     return cmocka_run_group_tests(tests, open_pools, close_pools);
 }

@@ -165,17 +165,18 @@ static int count_missing(const job *j) {
     return missing;
 }
 
-/* Lists the families that have no cubin, neither built in nor cached. Those of hgmma are first, because they take
- * longest. */
-static void list_missing(job *j, const nvrtc *rtc, bool with_hgmma) {
+/* Lists the families that have no cubin, neither built in nor cached. Those of tensor cores are first, because they
+ * take longest. */
+static void list_missing(job *j, const nvrtc *rtc, bool with_tensor_cores) {
     char architecture[32];
     const char *flags[FLAGS];
     fill_flags(j->sm, architecture, flags);
-    for (int round = with_hgmma ? 0 : 1; round < 2; round++)
+    for (int round = with_tensor_cores ? 0 : 1; round < 2; round++)
         for (size_t i = 0; i < ls_cuda_images_count && j->count < FAMILIES_MAX; i++) {
             const ls_cuda_image *text = &ls_cuda_images[i];
-            bool is_hgmma = strstr(text->family, "hgmma") != NULL;
-            if (text->sm != 0 || is_hgmma != (round == 0) || ls_cuda_image_find(text->family, j->sm)) continue;
+            bool is_of_tensor_cores = strstr(text->family, "mma") != NULL;
+            if (text->sm != 0 || is_of_tensor_cores != (round == 0) || ls_cuda_image_find(text->family, j->sm))
+                continue;
             j->text[j->count] = text;
             cache_path(rtc, text, flags, j->path[j->count], PATH_BYTES);
             if (!ls_file_exists(j->path[j->count])) j->count++;
@@ -279,7 +280,7 @@ static ls_status compile_or_wait(job *j, const char *folder) {
     return status;
 }
 
-ls_status ls_cuda_kernels_prepare(int capability, bool with_hgmma, ls_cuda_tell_fn tell, void *ctx) {
+ls_status ls_cuda_kernels_prepare(int capability, bool with_tensor_cores, ls_cuda_tell_fn tell, void *ctx) {
     char folder[PATH_BYTES - 16], text[PATH_BYTES + 200];
     bool are_built_in = true;
     for (size_t i = 0; i < ls_cuda_images_count; i++)
@@ -299,7 +300,7 @@ ls_status ls_cuda_kernels_prepare(int capability, bool with_hgmma, ls_cuda_tell_
     job *j = calloc(1, sizeof *j);
     if (!j) return ls_fail(LS_ERR_RESOURCE, "out of memory");
     *j = (job){.sm = capability, .tell = tell, .ctx = ctx, .began = ls_clock_seconds()};
-    list_missing(j, &rtc, with_hgmma);
+    list_missing(j, &rtc, with_tensor_cores);
     ls_status status = j->count ? compile_or_wait(j, folder) : LS_OK;
     if (status == LS_OK && j->count) {
         (void)snprintf(text, sizeof text, "GPU kernels for sm_%d are ready: %d families, %.0f s", capability, j->count,

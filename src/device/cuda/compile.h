@@ -25,10 +25,10 @@ ls_status ls_cuda_cubin_get(const ls_cuda_image *text, int sm, char **out);
 typedef void (*ls_cuda_tell_fn)(void *ctx, const char *text);
 
 /* Compiles all families for GPUs of this compute capability that are neither built in nor cached, on all cores, in
- * child processes; those of the matrix unit hgmma only if `with_hgmma`. Of several processes that share a cache one
+ * child processes; those of tensor cores only if `with_tensor_cores`. Of several processes that share a cache one
  * compiles and the others wait. Calls `tell` at the start, at most every ten seconds, and at the end; not at all where
  * nothing is missing. Without a cache folder that can be written each worker compiles on first use, and `tell` says so.
  * Call it before any thread is started. LS_ERR_INPUT: NVRTC is missing. */
-ls_status ls_cuda_kernels_prepare(int capability, bool with_hgmma, ls_cuda_tell_fn tell, void *ctx);
+ls_status ls_cuda_kernels_prepare(int capability, bool with_tensor_cores, ls_cuda_tell_fn tell, void *ctx);
 
 #endif

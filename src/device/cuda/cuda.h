@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "device/device.h"
+#include "device/unit.h"
 
 /* Opens GPU `gpu`, counted from 0 among those that this process sees (CUDA_VISIBLE_DEVICES). Starts the driver: a
  * process that does so may not fork workers later. LS_ERR_INPUT if the machine has no driver or no such GPU. On failure
@@ -29,9 +30,12 @@ ls_status ls_cuda_count(int *count);
 /* ---- the survey of a machine's GPUs ------------------------------------------------------------------------------ */
 
 enum { LS_GPUS_LISTED = 16 }; /* GPUs of a machine that a survey describes, at most */
-/* GPUs of this compute capability (9.0, Hopper) have the matrix unit hgmma: tensor cores, whose sums have bits of their
- * own. */
-enum { LS_CUDA_HGMMA_CAPABILITY = 90 };
+/* The compute capability (9.0, Hopper) whose formula was measured. The formulas of other capabilities are published
+ * ones, so a GPU is compared with its formula before it is trusted. */
+enum { LS_CUDA_MEASURED_CAPABILITY = 90 };
+/* Returns the matrix unit whose formula the tensor cores of this compute capability follow; LS_UNIT_CHAIN if none is
+ * known. */
+ls_unit ls_cuda_unit_of(int capability);
 
 /* Where the kernels of a GPU come from: nowhere, so that it cannot be used; the program; or NVIDIA's run-time
  * compiler. */

@@ -864,17 +864,27 @@ size_t ls_cuda_blocks(ls_device *device, size_t n) {
     return n < most ? n : most;
 }
 
+/* The formula of 9.0 was measured. Those of the others are published: how many products each architecture adds at once,
+ * and how many bits it keeps (MMA-Sim, arXiv 2511.10909, and github.com/microsoft/MMA-Sim). */
+ls_unit ls_cuda_unit_of(int capability) {
+    if (capability == 89) return LS_UNIT_ADA;
+    if (capability == 90) return LS_UNIT_HGMMA;
+    if (capability >= 80 && capability < 89) return LS_UNIT_AMPERE;
+    return capability >= 100 && capability < 130 ? LS_UNIT_BLACKWELL : LS_UNIT_CHAIN;
+}
+
 ls_status ls_cuda_check_unit(ls_device *device, ls_unit unit) {
     const cuda_device *cuda = cuda_of(device);
-    if (unit == LS_UNIT_CHAIN ||
-        (unit == LS_UNIT_HGMMA && (is_dry(cuda) || cuda->capability == LS_CUDA_HGMMA_CAPABILITY)))
-        return LS_OK;
-    if (unit != LS_UNIT_HGMMA)
-        return ls_fail(LS_ERR_INPUT, "matrix unit %s is not on a GPU; use hgmma or chain", ls_unit_name(unit));
+    if (unit == LS_UNIT_CHAIN || (ls_unit_is_tensor_core(unit) && is_dry(cuda))) return LS_OK;
+    if (!ls_unit_is_tensor_core(unit))
+        return ls_fail(LS_ERR_INPUT, "matrix unit %s is not on a GPU; use auto or chain", ls_unit_name(unit));
+    ls_unit own = ls_cuda_unit_of(cuda->capability);
+    if (unit == own) return LS_OK;
     return ls_fail_here(LS_ERR_INPUT,
-                        "%s has compute capability %d.%d, and the tensor cores of the matrix unit hgmma are those of "
-                        "9.0: use --matrix-unit chain, or --precision fp32",
-                        cuda->about, cuda->capability / 10, cuda->capability % 10);
+                        "%s has compute capability %d.%d, whose tensor cores do not compute by the formula of %s: use "
+                        "--matrix-unit %s, or --precision fp32",
+                        cuda->about, cuda->capability / 10, cuda->capability % 10, ls_unit_name(unit),
+                        ls_unit_name(own));
 }
 
 size_t ls_cuda_processors(ls_device *device) { return (size_t)cuda_of(device)->processors; }
@@ -996,7 +1006,9 @@ static ls_status open_gpu(cuda_device *cuda) {
     LS_TRY(alloc_memory(&cuda->base, LISTS_BYTES + FLAGS_BYTES, &cuda->lists));
     CALL(cuda, cuMemsetD8Async, address_of(cuda->lists) + LISTS_BYTES, 0, FLAGS_BYTES, cuda->streams[LS_QUEUE_COMPUTE]);
     LS_TRY(ls_cuda_capability(cuda->driver, cuda->gpu, cuda->handle, &value));
-    cuda->has_wgmma = value == WGMMA_CAPABILITY && cuda->driver->cuTensorMapEncodeTiled;
+    const char *asked = getenv("LS_WGMMA");
+    cuda->has_wgmma =
+        value == WGMMA_CAPABILITY && cuda->driver->cuTensorMapEncodeTiled && !(asked && strcmp(asked, "no") == 0);
     return ls_cuda_modules_open(cuda->driver, cuda->gpu, cuda->handle, &cuda->modules);
 }
 

@@ -185,7 +185,7 @@ static ls_status measure_all(ls_probe_gpu_bench *b) {
     LS_TRY(fill_arrays(b));
     LS_TRY(measure_copies(b));
     b->out->peak_flops_per_second = ops->peak_flops_s(b->device, LS_UNIT_CHAIN);
-    if (b->has_unit) b->out->unit_flops_per_second = ops->peak_flops_s(b->device, LS_UNIT_HGMMA);
+    if (b->unit != LS_UNIT_CHAIN) b->out->unit_flops_per_second = ops->peak_flops_s(b->device, b->unit);
     LS_TRY(fill_arrays(b));
     return ls_probe_gpu_kernels(b);
 }
@@ -195,13 +195,13 @@ static int device_number(const char *device) { return strchr(device, ':') ? atoi
 
 typedef struct subject {
     const char *device;
-    bool has_unit;
+    ls_unit unit;
 } subject;
 
 /* Opens the GPU, measures it into `result` (an ls_native_gpu) and closes it: the function of a child process. */
 static ls_status measure_gpu(void *ctx, void *result) {
     const subject *which = ctx;
-    ls_probe_gpu_bench b = {.out = result, .has_unit = which->has_unit};
+    ls_probe_gpu_bench b = {.out = result, .unit = which->unit};
     double begin = ls_clock_seconds();
     LS_TRY(ls_device_open_named(which->device, 0, &b.device));
     b.out->open_seconds = ls_clock_seconds() - begin;
@@ -229,9 +229,9 @@ ls_status ls_probe_gpu(const char *device, bool alone, ls_native_gpu *out) {
     *out = (ls_native_gpu){0};
     LS_TRY(ls_cuda_survey(0, &survey));
     const ls_gpu *gpu = &survey.gpu[number < LS_GPUS_LISTED ? number : 0];
-    subject which = {name, gpu->capability == LS_CUDA_HGMMA_CAPABILITY};
+    subject which = {name, ls_cuda_unit_of(gpu->capability)};
     (void)snprintf(name, sizeof name, "cuda:%d", number);
-    LS_TRY(ls_device_prepare(name, which.has_unit ? LS_UNIT_HGMMA : LS_UNIT_CHAIN, NULL, NULL));
+    LS_TRY(ls_device_prepare(name, which.unit, NULL, NULL));
     LS_TRY(ls_child_run("the process that measures the GPU", limit_s, measure_gpu, &which, out, sizeof *out));
     (void)snprintf(out->name, sizeof out->name, "%s", gpu->name);
     out->count = strchr(device, ':') ? 1 : survey.count;

@@ -9,7 +9,7 @@
 
 typedef struct ls_probe_gpu_bench {
     ls_device *device;
-    bool has_unit;                  /* hgmma */
+    ls_unit unit;                   /* tensor cores, or LS_UNIT_CHAIN: none */
     bool is_slow;                   /* a CPU emulates it, in tests: all sizes are as small as possible */
     size_t bytes;                   /* of each array */
     void *at[LS_PROBE_PASS_ARRAYS]; /* arrays on the GPU */

@@ -88,7 +88,7 @@ static ls_status measure_layers(ls_probe_gpu_bench *b, int type, int bit) {
                in = reduce_size(b, l->in, 64);
         if (!(l->types & bit)) continue;
         done++;
-        p.call.c_dtype = l->is_head && p.call.unit != LS_UNIT_HGMMA ? LS_F32 : p.call.dtype;
+        p.call.c_dtype = l->is_head && !ls_unit_is_tensor_core(p.call.unit) ? LS_F32 : p.call.dtype;
         LS_TRY(measure_matmul(&p, type, LS_GEMM_NT, tokens, out, in, 1));
         p.call.c_dtype = p.call.dtype;
         LS_TRY(measure_matmul(&p, type, LS_GEMM_NN, tokens, in, out, slices));
@@ -111,7 +111,7 @@ static ls_status measure_epilogues(ls_probe_gpu_bench *b) {
     double plain, whole;
     ls_operand_matmul(g, LS_GEMM_NT, elems[1] / N, N, K, 1, p.bounds);
     g->dtype = g->c_dtype = LS_BF16;
-    g->unit = LS_UNIT_HGMMA;
+    g->unit = b->unit;
     g->a = b->at[2];
     g->b = b->at[3];
     g->c = b->at[4];
@@ -194,9 +194,9 @@ static ls_status measure_pass(ls_probe_gpu_bench *b, ls_probe_pass *p, ls_native
     ls_native_rates *r = &b->out->rates;
     p->which = which;
     p->act = is_16 ? LS_BF16 : LS_F32;
-    p->slices = p->loss_slices = is_16 && b->has_unit ? 2 : 8;
-    p->block = is_16 && b->has_unit ? 64 : 0;
-    p->logits = is_16 && b->has_unit ? LS_BF16 : LS_F32;
+    p->slices = p->loss_slices = is_16 && b->unit != LS_UNIT_CHAIN ? 2 : 8;
+    p->block = is_16 && b->unit != LS_UNIT_CHAIN ? 64 : 0;
+    p->logits = is_16 && b->unit != LS_UNIT_CHAIN ? LS_BF16 : LS_F32;
     /* Sets bf16 logits to 1, two in each float, because the bits of earlier passes could be NaN. */
     if (p->logits == LS_BF16)
         LS_TRY(b->device->ops->set(b->device, &(ls_set_call){p->at[0], 0x1.007fp+0f, r->sizes.pass[1] / 2}));
@@ -260,7 +260,7 @@ static void choose_sizes(const ls_probe_gpu_bench *b, ls_native_sizes *out) {
 
 ls_status ls_probe_gpu_kernels(ls_probe_gpu_bench *b) {
     ls_native_rates *r = &b->out->rates;
-    const int unit = 1 + LS_UNIT_HGMMA;
+    const int unit = 1 + (int)b->unit;
     r->workers = r->threads = 1;
     r->copy_bytes_per_second = b->out->copy_bytes_per_second;
     choose_sizes(b, &r->sizes);
@@ -268,10 +268,10 @@ ls_status ls_probe_gpu_kernels(ls_probe_gpu_bench *b) {
     LS_TRY(make_halves(b));
     LS_TRY(measure_layers(b, 0, F32));
     LS_TRY(measure_layers(b, 1, CHAIN));
-    if (b->has_unit) LS_TRY(measure_layers(b, unit, UNIT));
-    if (b->has_unit) LS_TRY(measure_epilogues(b));
+    if (b->unit != LS_UNIT_CHAIN) LS_TRY(measure_layers(b, unit, UNIT));
+    if (b->unit != LS_UNIT_CHAIN) LS_TRY(measure_epilogues(b));
     LS_TRY(measure_heads(b, 0));
     LS_TRY(measure_heads(b, 1));
-    if (b->has_unit) LS_TRY(measure_heads(b, unit));
+    if (b->unit != LS_UNIT_CHAIN) LS_TRY(measure_heads(b, unit));
     return measure_passes(b);
 }

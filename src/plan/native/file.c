@@ -9,8 +9,9 @@
 #include "plan/native/machine.h"
 
 static const char *const op_names[LS_NATIVE_OPS] = {"all-reduce", "reduce-scatter", "all-gather", "send"};
-static const char *const type_names[LS_NATIVE_TYPES] = {"fp32",     "bf16",      "bf16/bfmmla", "bf16/avx512-bf16",
-                                                        "bf16/amx", "bf16/hgmma"};
+#define LS_NATIVE_UNIT_NAME(id, name) "bf16/" name,
+static const char *const type_names[LS_NATIVE_TYPES] = {"fp32", "bf16", LS_HARDWARE_UNITS(LS_NATIVE_UNIT_NAME)};
+#undef LS_NATIVE_UNIT_NAME
 static const char *const pass_types[2] = {"fp32", "bf16"};
 static const char *const directions[2] = {"forward", "backward"};
 

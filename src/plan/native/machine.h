@@ -136,7 +136,7 @@ typedef struct ls_native_gpu {
     double memory_bytes;
     double free_bytes;                                     /* left by the context of one worker and other programs */
     double matmul_flops_per_second, peak_flops_per_second; /* fp32: of a large GEMM; of multiply-adds alone */
-    double unit_flops_per_second;                          /* of the matrix unit hgmma alone; 0: it has none */
+    double unit_flops_per_second;                          /* of the GPU's matrix unit alone; 0: it has none */
     double copy_bytes_per_second;                          /* inside: read and written bytes */
     double to_bytes_per_second, from_bytes_per_second;     /* from the host, to the host: through pinned memory */
     double open_seconds;                                   /* until a worker can use it */
@@ -171,7 +171,7 @@ const char *ls_native_type_name(int type);
 /* Returns the index of a type in the tables of rates: 0 for fp32, 1 + unit for 16 bits; fp16 counts as bf16 with the
  * chain, except on hgmma. */
 static inline int ls_native_type_of(ls_dtype dtype, ls_unit unit) {
-    return dtype == LS_F32 ? 0 : 1 + (dtype == LS_BF16 || unit == LS_UNIT_HGMMA ? (int)unit : 0);
+    return dtype == LS_F32 ? 0 : 1 + (dtype == LS_BF16 || ls_unit_is_tensor_core(unit) ? (int)unit : 0);
 }
 
 /* Makes a machine whose `cores` are the GPUs, with their rates, links and memory. LS_ERR_INPUT if it has none. */

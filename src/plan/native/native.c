@@ -464,7 +464,7 @@ ls_status ls_native_predict(const ls_native_machine *machine, const ls_native_ta
 
 double ls_native_peak(const ls_native_machine *machine, const ls_policy *policy) {
     const ls_native_gpu *gpu = &machine->gpu;
-    bool by_unit = ls_policy_is_16(policy) && policy->unit == LS_UNIT_HGMMA;
+    bool by_unit = ls_policy_is_16(policy) && ls_unit_is_tensor_core(policy->unit);
     if (!machine->is_gpus) return 0;
     return gpu->count * (by_unit ? gpu->unit_flops_per_second : gpu->peak_flops_per_second);
 }

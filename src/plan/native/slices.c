@@ -10,7 +10,7 @@ static const struct { int slices, percent; } longer[] = {{4, 8}, {8, 21}};
 bool ls_native_warn_slices(const ls_policy *policy, int slices, int tp, char *text, size_t room) {
     const int each = slices / tp, most = sizeof longer / sizeof *longer;
     int i = 0;
-    if (!ls_policy_is_16(policy) || policy->unit != LS_UNIT_HGMMA || each < longer[0].slices) return false;
+    if (!ls_policy_is_16(policy) || !ls_unit_is_tensor_core(policy->unit) || each < longer[0].slices) return false;
     while (i + 1 < most && each >= longer[i + 1].slices) i++;
     snprintf(
         text, room,

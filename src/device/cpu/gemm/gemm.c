@@ -22,12 +22,15 @@
 
 /* ---- kernels of the matrix units, beside those of the ISA -------------------------------------------------------- */
 
-static ls_gemm_kernels tables[LS_UNITS], hgmma_f16;
+static ls_gemm_kernels tables[LS_UNITS], tables_f16[LS_UNITS];
 static pthread_once_t tables_once = PTHREAD_ONCE_INIT;
 
 static void fill_unit_tables(void) {
-    ls_gemm_kernels_fill_hgmma(&tables[LS_UNIT_HGMMA], LS_BF16);
-    ls_gemm_kernels_fill_hgmma(&hgmma_f16, LS_F16);
+    for (int u = 0; u < LS_UNITS; u++) {
+        if (!ls_unit_is_tensor_core((ls_unit)u)) continue;
+        ls_gemm_kernels_fill_tensor_core(&tables[u], (ls_unit)u, LS_BF16);
+        ls_gemm_kernels_fill_tensor_core(&tables_f16[u], (ls_unit)u, LS_F16);
+    }
 #ifdef __aarch64__
     ls_gemm_kernels_fill_bfmmla(&tables[LS_UNIT_BFMMLA]);
 #endif
@@ -41,7 +44,7 @@ static void fill_unit_tables(void) {
 static const ls_gemm_kernels *kernels_of(const ls_gemm_kernels *chain, const ls_gemm *g) {
     if (g->unit == LS_UNIT_CHAIN || !ls_unit_is_here(g->unit)) return chain;
     (void)pthread_once(&tables_once, fill_unit_tables); /* fails only for a broken once variable */
-    return g->dtype == LS_F16 ? &hgmma_f16 : &tables[g->unit];
+    return g->dtype == LS_F16 ? &tables_f16[g->unit] : &tables[g->unit];
 }
 
 /* ---- chunks and tasks -------------------------------------------------------------------------------------------- */

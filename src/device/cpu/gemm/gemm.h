@@ -118,7 +118,7 @@ void ls_gemm_kernels_fill_avx512(ls_gemm_kernels *table);
 void ls_gemm_kernels_fill_bfmmla(ls_gemm_kernels *table);
 void ls_gemm_kernels_fill_avx512_bf16(ls_gemm_kernels *table);
 void ls_gemm_kernels_fill_amx(ls_gemm_kernels *table);
-void ls_gemm_kernels_fill_hgmma(ls_gemm_kernels *table, ls_dtype dtype);
+void ls_gemm_kernels_fill_tensor_core(ls_gemm_kernels *table, ls_unit unit, ls_dtype dtype);
 
 /* Returns the bytes of scratch that ls_gemm_run() needs: a few tens of MiB at most. Reads no tensor. */
 size_t ls_gemm_scratch_bytes(const ls_gemm_kernels *kernels, const ls_gemm *g);

@@ -191,7 +191,7 @@ static ls_status choose_kernels(const ls_kernels *kernels, const ls_attention *a
         return ls_fail(LS_ERR_INPUT, "attention on tensors of type %d: must be fp32, bf16 or fp16", (int)a->act);
     bool is_unit = a->act == LS_BF16 && a->unit == LS_UNIT_BFMMLA;
     *out = is_unit ? &kernels->attention_bfmmla : &kernels->attention;
-    if (a->act != LS_F32 && a->unit == LS_UNIT_HGMMA) *out = &kernels->attention_hgmma;
+    if (a->act != LS_F32 && ls_unit_is_tensor_core(a->unit)) *out = &kernels->attention_hgmma;
     if (is_unit && !ls_mask_is_causal(a->mask))
         return ls_fail(LS_ERR_INPUT,
                        "attention with a window of %zu keys: unit bfmmla has causal attention only; use unit \"chain\"",

@@ -1,4 +1,4 @@
-/* attention_hgmma.c: attention with the matrix unit of Hopper GPUs, on any CPU; docs/reference/arithmetic.md,
+/* attention_hgmma.c: attention with the tensor cores of NVIDIA's GPUs, on any CPU; docs/reference/arithmetic.md,
  * "Attention", has the formulas.
  *
  * Eight queries (or keys) are worked on together, as many as a tile of the unit's sums has rows. What lies behind the
@@ -29,31 +29,44 @@ static inline uint16_t rounded(float x, ls_dtype act) {
     return act == LS_BF16 ? ls_bf16_from_f32(x) : ls_f16_from_f32(x);
 }
 
-static void add_portable(float *c, size_t ld, const uint16_t *a, const uint16_t *b, ls_dtype act) {
-    if (act == LS_BF16)
-        add_granules(c, ld, a, b, format_bf16);
-    else
-        add_granules(c, ld, a, b, format_f16);
+/* What a tensor is multiplied in: its type and the unit. */
+typedef struct kind {
+    ls_dtype act;
+    ls_unit unit;
+} kind;
+
+/* Calls add_granules() with a format that the compiler knows. */
+#define ADD_BY_KIND(c, ld, a, b, of)                                                                                   \
+    do {                                                                                                               \
+        if (ls_unit_granule((of).unit) == 8 && (of).act == LS_BF16)                                                    \
+            add_granules(c, ld, a, b, ampere_bf16);                                                                    \
+        else if (ls_unit_granule((of).unit) == 8)                                                                      \
+            add_granules(c, ld, a, b, ampere_f16);                                                                     \
+        else if ((of).act == LS_BF16)                                                                                  \
+            add_granules(c, ld, a, b, format_bf16);                                                                    \
+        else                                                                                                           \
+            add_granules(c, ld, a, b, format_f16);                                                                     \
+    } while (0)
+
+static void add_portable(float *c, size_t ld, const uint16_t *a, const uint16_t *b, kind of) {
+    ADD_BY_KIND(c, ld, a, b, of);
 }
 
 #ifdef __x86_64__
 /* Compiles add_granules() for AVX2, as in hgmma.c. */
 __attribute__((target("avx2"))) static void add_avx2(float *c, size_t ld, const uint16_t *a, const uint16_t *b,
-                                                     ls_dtype act) {
-    if (act == LS_BF16)
-        add_granules(c, ld, a, b, format_bf16);
-    else
-        add_granules(c, ld, a, b, format_f16);
+                                                     kind of) {
+    ADD_BY_KIND(c, ld, a, b, of);
 }
 #else
 #    define add_avx2 add_portable
 #endif
 
-static void add(float *c, size_t ld, const uint16_t *a, const uint16_t *b, ls_dtype act) {
+static void add(float *c, size_t ld, const uint16_t *a, const uint16_t *b, kind of) {
     if (ls_cpu_use(LS_ISA_AVX2))
-        add_avx2(c, ld, a, b, act);
+        add_avx2(c, ld, a, b, of);
     else
-        add_portable(c, ld, a, b, act);
+        add_portable(c, ld, a, b, of);
 }
 
 /* A tensor of one head. */
@@ -83,21 +96,24 @@ static granules take_across(rows x, size_t row, size_t i, size_t d) {
 }
 
 /* Computes the sums over d of eight rows of x with eight of y. */
-static void dot_rows(float out[TILE][TILE], rows x, size_t x_row, rows y, size_t y_row, size_t d, ls_dtype act) {
+static void dot_rows(float out[TILE][TILE], rows x, size_t x_row, rows y, size_t y_row, size_t d, kind of) {
     memset(out, 0, sizeof(float[TILE][TILE]));
     for (size_t i = 0; i < d; i += GRANULE) {
         granules a = take_along(x, x_row, i, d), b = take_along(y, y_row, i, d);
-        add(out[0], TILE, a.row[0], b.row[0], act);
+        add(out[0], TILE, a.row[0], b.row[0], of);
     }
 }
 
 /* Adds one granule of rows of x, times their weights, to sums[row][d up to TILE]. */
-static void add_rows(float *sums, size_t stride, const granules *weights, rows x, size_t row, size_t d, ls_dtype act) {
+static void add_rows(float *sums, size_t stride, const granules *weights, rows x, size_t row, size_t d, kind of) {
     for (size_t i = 0; i < d; i += TILE) {
         granules elements = take_across(x, row, i, d);
-        add(sums + i, stride, weights->row[0], elements.row[0], act);
+        add(sums + i, stride, weights->row[0], elements.row[0], of);
     }
 }
+
+/* Returns what the tensors of this call are multiplied in. */
+static kind kind_of(const ls_attention *a) { return (kind){a->act, a->unit}; }
 
 static float drop_factor(const ls_attention *a, size_t head, size_t query, size_t key) {
     uint64_t index = ((a->drop.head0 + head) * a->T + query) * a->T + key;
@@ -148,7 +164,7 @@ static void forward_block(const ls_attention *a, size_t head, size_t query, size
     size_t kv = head / (a->heads / a->kv_heads), stride = stride_of(a), count = min_size(TILE, a->T - query);
     rows q = rows_of(a->q, head, a->T - a->first_query), k = rows_of(a->k, kv, a->T), v = rows_of(a->v, kv, a->T);
     for (size_t key = 0; key < KEYS; key += TILE) {
-        dot_rows(some, q, query - a->first_query, k, first_key + key, a->head_size, a->act);
+        dot_rows(some, q, query - a->first_query, k, first_key + key, a->head_size, kind_of(a));
         for (size_t r = 0; r < TILE; r++) memcpy(scores[r] + key, some[r], sizeof some[r]);
     }
     for (size_t r = 0; r < count; r++) {
@@ -167,7 +183,7 @@ static void forward_block(const ls_attention *a, size_t head, size_t query, size
                                    : 1;
                 weights.row[r][j] = rounded(scores[r][key + j] * factor, a->act);
             }
-        add_rows(sums, stride, &weights, v, first_key + key, a->head_size, a->act);
+        add_rows(sums, stride, &weights, v, first_key + key, a->head_size, kind_of(a));
     }
 }
 
@@ -203,8 +219,8 @@ static void weights_of(const ls_attention *a, size_t head, size_t query, size_t 
                        uint16_t ds[TILE][TILE]) {
     float scores[TILE][TILE], dp[TILE][TILE], scale2 = scale2_of(a);
     size_t kv = head / (a->heads / a->kv_heads);
-    dot_rows(scores, rows_of(a->q, head, a->T), query, rows_of(a->k, kv, a->T), key, a->head_size, a->act);
-    dot_rows(dp, rows_of(a->dout, head, a->T), query, rows_of(a->v, kv, a->T), key, a->head_size, a->act);
+    dot_rows(scores, rows_of(a->q, head, a->T), query, rows_of(a->k, kv, a->T), key, a->head_size, kind_of(a));
+    dot_rows(dp, rows_of(a->dout, head, a->T), query, rows_of(a->v, kv, a->T), key, a->head_size, kind_of(a));
     memset(p, 0, sizeof(uint16_t[TILE][TILE]));
     memset(ds, 0, sizeof(uint16_t[TILE][TILE]));
     for (size_t r = 0; r < TILE && query + r < a->T; r++) {
@@ -240,7 +256,7 @@ static void query_grads(const ls_attention *a, size_t head, size_t query, size_t
             weights_of(a, head, query, key + half, p, ds);
             for (size_t r = 0; r < TILE; r++) memcpy(weights.row[r] + half, ds[r], sizeof ds[r]);
         }
-        add_rows(sums, stride, &weights, rows_of(a->k, kv, a->T), key, a->head_size, a->act);
+        add_rows(sums, stride, &weights, rows_of(a->k, kv, a->T), key, a->head_size, kind_of(a));
     }
     write_rows(a, a->dq, head, query, count, sums, a->scale);
 }
@@ -262,8 +278,8 @@ static void key_grads(const ls_attention *a, size_t kv, size_t key, size_t count
                         dss.row[j][half + r] = ds[r][j];
                     }
             }
-            add_rows(dv, stride, &ps, rows_of(a->dout, head, a->T), query, a->head_size, a->act);
-            add_rows(dk, stride, &dss, rows_of(a->q, head, a->T), query, a->head_size, a->act);
+            add_rows(dv, stride, &ps, rows_of(a->dout, head, a->T), query, a->head_size, kind_of(a));
+            add_rows(dk, stride, &dss, rows_of(a->q, head, a->T), query, a->head_size, kind_of(a));
         }
     write_rows(a, a->dk, kv, key, count, dk, a->scale);
     write_rows(a, a->dv, kv, key, count, dv, 1.0f);

@@ -1,5 +1,5 @@
-/* hgmma.c: matmuls with the matrix unit of Hopper GPUs, on any CPU. On x86-64 compiled twice: AVX2 shifts each lane by
- * a count of its own, which takes SSE2 a turn for each. */
+/* hgmma.c: matmuls with the tensor cores of NVIDIA's GPUs by their formulas, on any CPU. On x86-64 compiled twice: AVX2
+ * shifts each lane by a count of its own, which takes SSE2 a turn for each. */
 #include "device/cpu/portable/hgmma.h"
 
 #include "base/cpu.h"
@@ -20,26 +20,35 @@ static inline __attribute__((always_inline)) void add_tile(size_t k, const void 
             tile->out[i * tile->ldout + j] = tile->bias ? c[i][j] + tile->bias[j] : c[i][j];
 }
 
-static void lsk_gemm_bf16_8x8_hgmma(size_t k, const void *a, const void *b, const ls_gemm_tile *tile) {
-    add_tile(k, a, b, format_bf16, tile);
-}
-static void lsk_gemm_f16_8x8_hgmma(size_t k, const void *a, const void *b, const ls_gemm_tile *tile) {
-    add_tile(k, a, b, format_f16, tile);
-}
+/* Define the micro-kernels of each format of hgmma.h, whose constants the compiler then knows. */
+#define MICRO_KERNEL(attributes, name, f)                                                                              \
+    attributes static void name(size_t k, const void *a, const void *b, const ls_gemm_tile *tile) {                    \
+        add_tile(k, a, b, f, tile);                                                                                    \
+    }
+#define MICRO_KERNELS(attributes, suffix)                                                                              \
+    MICRO_KERNEL(attributes, lsk_gemm_bf16_8x8_hgmma##suffix, format_bf16)                                             \
+    MICRO_KERNEL(attributes, lsk_gemm_f16_8x8_hgmma##suffix, format_f16)                                               \
+    MICRO_KERNEL(attributes, lsk_gemm_bf16_8x8_ampere##suffix, ampere_bf16)                                            \
+    MICRO_KERNEL(attributes, lsk_gemm_f16_8x8_ampere##suffix, ampere_f16)
 
+MICRO_KERNELS(, )
 #ifdef __x86_64__
-#    define WITH_AVX2 __attribute__((target("avx2")))
-WITH_AVX2 static void lsk_gemm_bf16_8x8_hgmma_avx2(size_t k, const void *a, const void *b, const ls_gemm_tile *tile) {
-    add_tile(k, a, b, format_bf16, tile);
-}
-WITH_AVX2 static void lsk_gemm_f16_8x8_hgmma_avx2(size_t k, const void *a, const void *b, const ls_gemm_tile *tile) {
-    add_tile(k, a, b, format_f16, tile);
-}
+MICRO_KERNELS(__attribute__((target("avx2"))), _avx2)
 #endif
 
-void ls_gemm_kernels_fill_hgmma(ls_gemm_kernels *table, ls_dtype dtype) {
-    *table = (ls_gemm_kernels){.name = "8x8 hgmma",
-                               .micro = dtype == LS_F16 ? lsk_gemm_f16_8x8_hgmma : lsk_gemm_bf16_8x8_hgmma,
+/* Lists them by unit (hgmma, ampere), then by type (bf16, fp16). */
+#define BY_UNIT_AND_TYPE(suffix)                                                                                       \
+    {                                                                                                                  \
+        {lsk_gemm_bf16_8x8_hgmma##suffix, lsk_gemm_f16_8x8_hgmma##suffix}, {                                           \
+            lsk_gemm_bf16_8x8_ampere##suffix, lsk_gemm_f16_8x8_ampere##suffix                                          \
+        }                                                                                                              \
+    }
+
+void ls_gemm_kernels_fill_tensor_core(ls_gemm_kernels *table, ls_unit unit, ls_dtype dtype) {
+    static const ls_gemm_micro micro[2][2] = BY_UNIT_AND_TYPE();
+    bool is_ampere = ls_unit_granule(unit) == 8, is_f16 = dtype == LS_F16;
+    *table = (ls_gemm_kernels){.name = is_ampere ? "8x8 ampere" : "8x8 hgmma",
+                               .micro = micro[is_ampere][is_f16],
                                .mr = TILE,
                                .nr = TILE,
                                .kc = 256,
@@ -51,7 +60,7 @@ void ls_gemm_kernels_fill_hgmma(ls_gemm_kernels *table, ls_dtype dtype) {
                                .rate = 1};
     ls_convert_kernels_fill_portable(&table->convert);
 #ifdef __x86_64__
-    if (ls_cpu_use(LS_ISA_AVX2))
-        table->micro = dtype == LS_F16 ? lsk_gemm_f16_8x8_hgmma_avx2 : lsk_gemm_bf16_8x8_hgmma_avx2;
+    static const ls_gemm_micro micro_avx2[2][2] = BY_UNIT_AND_TYPE(_avx2);
+    if (ls_cpu_use(LS_ISA_AVX2)) table->micro = micro_avx2[is_ampere][is_f16];
 #endif
 }

@@ -19,9 +19,11 @@ enum {
     LS_CUDA_HGMMA_MASK_THREADS = 256,
 };
 
-/* Numbers of 16 bits in shared memory; rows have 8 more than they need, against bank conflicts. */
+/* Numbers of 16 bits in shared memory. Rows have 8 more than they need, against bank conflicts. Forward loads some rows
+ * of K, then of V, into the same place: so few of them that the 100 KiB of compute capability 8.6 suffice. */
+#define LS_CUDA_HGMMA_ANY_SOME_KEYS(d) ((d) > 128 ? 64 : LS_CUDA_HGMMA_KEYS)
 #define LS_CUDA_HGMMA_ANY_FORWARD_ELEMS(d)                                                                             \
-    ((LS_CUDA_HGMMA_ANY_QUERIES + 2 * LS_CUDA_HGMMA_KEYS) * ((d) + 8) +                                                \
+    ((LS_CUDA_HGMMA_ANY_QUERIES + LS_CUDA_HGMMA_ANY_SOME_KEYS(d)) * ((d) + 8) +                                        \
      LS_CUDA_HGMMA_ANY_QUERIES * (LS_CUDA_HGMMA_KEYS + 8))
 #define LS_CUDA_HGMMA_ANY_BACKWARD_ELEMS(d)                                                                            \
     (2 * (LS_CUDA_HGMMA_ANY_QUERIES + LS_CUDA_HGMMA_ANY_KEYS) * ((d) + 8) +                                            \

@@ -13,6 +13,8 @@ enum {
     LS_CUDA_PEAK_HGMMA_K = 16,
     LS_CUDA_PEAK_HGMMA_TOGETHER = 4
 };
+/* TOGETHER: mma.sync instructions of 16 × 8 × 16 of a warp of peak_mma in each step. */
+enum { LS_CUDA_PEAK_MMA_THREADS = 256, LS_CUDA_PEAK_MMA_TOGETHER = 16 };
 
 typedef struct ls_cuda_peak {
     size_t steps; /* of each chain of a thread, or of a block */

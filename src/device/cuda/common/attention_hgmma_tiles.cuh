@@ -2,7 +2,7 @@
  * written. */
 #pragma once
 #include "device/cuda/common/wgmma_attention.cuh"
-#include "device/cuda/kernels/attention_hgmma.cuh"
+#include "device/cuda/common/attention_hgmma.cuh"
 
 /* Elsewhere these kernels are never started. */
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL) || !defined(__CUDA_ARCH__)

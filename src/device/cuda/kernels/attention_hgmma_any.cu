@@ -1,4 +1,4 @@
-/* attention_hgmma_any.cu: attention with the unit hgmma (docs/reference/arithmetic.md, "With hgmma") for every head size, stride
+/* attention_hgmma_any.cu: attention by the tensor cores (docs/reference/arithmetic.md, "With hgmma") for every head size, stride
  * and alignment, and for few queries: by mma.sync, from tiles in shared memory.
  *
  *     stats      L and D of each query: half a warp a row; wide, where rows lie at multiples of 16 bytes: two threads a
@@ -10,12 +10,9 @@
  *
  * Weights go from the product that makes them to the one that reads them through shared memory. Products of which
  * nothing is seen are left out. What is behind the end of a tensor is +0. */
+#include "device/cuda/common/mma.cuh"
 #include "device/cuda/common/pack.cuh"
-#include "device/cuda/kernels/attention_hgmma.cuh"
-
-#ifdef LS_CUDA_ON_CPU_H
-#include "device/cpu/portable/hgmma.h"
-#endif
+#include "device/cuda/common/attention_hgmma.cuh"
 
 enum {
     KEYS = LS_CUDA_HGMMA_KEYS,
@@ -44,20 +41,11 @@ using lines_across = lines<true>;
 template <bool IS_F16, class A, class B> LS_DEVICE void add_granule_of(float (&d)[4], A a, B b) {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
 #ifndef LS_CUDA_ON_CPU_H
-    const uint32_t a0 = a.pair(g, 2 * t), a1 = a.pair(g + 8, 2 * t), a2 = a.pair(g, 2 * t + 8),
-                   a3 = a.pair(g + 8, 2 * t + 8), b0 = b.pair(g, 2 * t), b1 = b.pair(g, 2 * t + 8);
-    if (IS_F16)
-        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-                     "{%0,%1,%2,%3};"
-                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                     : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-    else
-        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-                     "{%0,%1,%2,%3};"
-                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                     : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+    const uint32_t x[4] = {a.pair(g, 2 * t), a.pair(g + 8, 2 * t), a.pair(g, 2 * t + 8), a.pair(g + 8, 2 * t + 8)};
+    const uint32_t y[2] = {b.pair(g, 2 * t), b.pair(g, 2 * t + 8)};
+    mma_16x8x16<IS_F16>(d, x, y);
 #else
-    const format f = IS_F16 ? format_f16 : format_bf16;
+    const format f = unit_format<IS_F16>();
     line x[2], y[2];
     for (int i = 0; i < 2; i++) {
         uint32_t row[8], column[8];
@@ -137,9 +125,9 @@ LS_DEVICE void store_rows(const ls_cuda_attention &a, const ls_cuda_heads &to, c
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 template <int D, bool IS_F16> LS_DEVICE void forward_tile(const ls_cuda_attention_hgmma &h) {
-    enum { PITCH = D + 8, P_PITCH = KEYS + 8 };
+    enum { PITCH = D + 8, P_PITCH = KEYS + 8, SOME = LS_CUDA_HGMMA_ANY_SOME_KEYS(D) };
     LS_SHARED(uint16_t, shared);
-    uint16_t *Q = shared, *K = Q + ROWS * PITCH, *V = K + KEYS * PITCH, *P = V + KEYS * PITCH;
+    uint16_t *Q = shared, *KV = Q + ROWS * PITCH, *P = KV + SOME * PITCH; /* KV: some rows of K, then of V */
     const ls_cuda_attention &a = h.a;
     const head_place p = find_head<false>(h, blockIdx.y);
     const ls_cuda_attention_part &part = *p.part;
@@ -158,46 +146,54 @@ template <int D, bool IS_F16> LS_DEVICE void forward_tile(const ls_cuda_attentio
     const uint16_t *my_q = Q + warp * 16 * PITCH;
     uint16_t *my_p = P + warp * 16 * P_PITCH;
     for (int key = 0; key < end; key += KEYS) {
-        __syncthreads();
-        load_rows<D, KEYS, FORWARD_THREADS>(a, K, part.k, p.sequence, kv, key, a.T);
-        load_rows<D, KEYS, FORWARD_THREADS>(a, V, part.v, p.sequence, kv, key, a.T);
-        __syncthreads();
-        if (key > last) continue;
         float s[KEYS / 8][4], n[2] = {m[0], m[1]}, alpha[2];
         LS_UNROLL for (int i = 0; i < KEYS / 8; i++) {
+            if (i * 8 % SOME == 0) {
+                __syncthreads();
+                load_rows<D, SOME, FORWARD_THREADS>(a, KV, part.k, p.sequence, kv, key + i * 8, a.T);
+                __syncthreads();
+            }
             clear(s[i]);
-            if (key + i * 8 <= last) dots_of<IS_F16>(s[i], my_q, K + i * 8 * PITCH, PITCH, a.head_size);
+            if (key + i * 8 <= last) dots_of<IS_F16>(s[i], my_q, KV + i * 8 % SOME * PITCH, PITCH, a.head_size);
             LS_UNROLL for (int e = 0; e < 4; e++) {
                 const int k = key + i * 8 + lane % 4 * 2 + e % 2, query = first + lane / 4 + e / 2 * 8;
                 if (k > query) s[i][e] = -LS_INFINITY;
                 n[e / 2] = max_of_any_zero(n[e / 2], s[i][e]);
             }
         }
-        LS_UNROLL for (int r = 0; r < 2; r++) {
-            LS_UNROLL for (int x = 1; x < 4; x *= 2) n[r] = max_of_any_zero(n[r], __shfl_xor_sync(~0u, n[r], x));
-            alpha[r] = exp2_of((m[r] - n[r]) * c);
-            m[r] = n[r];
-            l[r] = l[r] * alpha[r];
-        }
-        LS_UNROLL for (int i = 0; i < KEYS / 8; i++)
+        if (key <= last) { /* a warp whose queries see none of the block only helps to load */
             LS_UNROLL for (int r = 0; r < 2; r++) {
-                const float shift = -(m[r] * c);
-                float x = exp2_of(__fmaf_rn(s[i][2 * r], c, shift)), y = exp2_of(__fmaf_rn(s[i][2 * r + 1], c, shift));
-                l[r] = l[r] + (x + y);
-                if (drops) {
-                    const int k = key + i * 8 + lane % 4 * 2, query = first + lane / 4 + r * 8;
-                    if (k <= query) x = x * rule.factor(query, k);
-                    if (k + 1 <= query) y = y * rule.factor(query, k + 1);
-                }
-                *(uint32_t *)(my_p + (lane / 4 + 8 * r) * P_PITCH + i * 8 + lane % 4 * 2) = rounded_pair<IS_F16>(x, y);
+                LS_UNROLL for (int x = 1; x < 4; x *= 2) n[r] = max_of_any_zero(n[r], __shfl_xor_sync(~0u, n[r], x));
+                alpha[r] = exp2_of((m[r] - n[r]) * c);
+                m[r] = n[r];
+                l[r] = l[r] * alpha[r];
             }
-        __syncwarp();
-        LS_UNROLL for (int i = 0; i < D / 8; i++)
-            LS_UNROLL for (int e = 0; e < 4; e++) o[i][e] = o[i][e] * alpha[e / 2];
-        LS_NO_UNROLL for (int g = 0; g < KEYS && key + g <= last; g += 16)
+            LS_UNROLL for (int i = 0; i < KEYS / 8; i++)
+                LS_UNROLL for (int r = 0; r < 2; r++) {
+                    const float shift = -(m[r] * c);
+                    float x = exp2_of(__fmaf_rn(s[i][2 * r], c, shift)), y = exp2_of(__fmaf_rn(s[i][2 * r + 1], c, shift));
+                    l[r] = l[r] + (x + y);
+                    if (drops) {
+                        const int k = key + i * 8 + lane % 4 * 2, query = first + lane / 4 + r * 8;
+                        if (k <= query) x = x * rule.factor(query, k);
+                        if (k + 1 <= query) y = y * rule.factor(query, k + 1);
+                    }
+                    *(uint32_t *)(my_p + (lane / 4 + 8 * r) * P_PITCH + i * 8 + lane % 4 * 2) = rounded_pair<IS_F16>(x, y);
+                }
+            __syncwarp();
             LS_UNROLL for (int i = 0; i < D / 8; i++)
-                if (i * 8 < a.head_size)
-                    add_granule_of<IS_F16>(o[i], lines_along(my_p + g, P_PITCH), lines_across(V + g * PITCH + i * 8, PITCH));
+                LS_UNROLL for (int e = 0; e < 4; e++) o[i][e] = o[i][e] * alpha[e / 2];
+        }
+        LS_NO_UNROLL for (int some = 0; some < KEYS; some += SOME) {
+            __syncthreads();
+            load_rows<D, SOME, FORWARD_THREADS>(a, KV, part.v, p.sequence, kv, key + some, a.T);
+            __syncthreads();
+            LS_NO_UNROLL for (int g = 0; g < SOME && key + some + g <= last; g += 16)
+                LS_UNROLL for (int i = 0; i < D / 8; i++)
+                    if (i * 8 < a.head_size)
+                        add_granule_of<IS_F16>(o[i], lines_along(my_p + some + g, P_PITCH),
+                                               lines_across(KV + g * PITCH + i * 8, PITCH));
+        }
     }
     LS_UNROLL for (int r = 0; r < 2; r++)
         LS_UNROLL for (int x = 1; x < 4; x *= 2) l[r] = l[r] + __shfl_xor_sync(~0u, l[r], x);

@@ -1,13 +1,10 @@
-/* hgmma_any.cu: matrix products with the unit hgmma (docs/reference/arithmetic.md, "Matrix units"), of any shape and alignment.
+/* hgmma_any.cu: matmuls by the tensor cores (docs/reference/arithmetic.md, "Matrix units"), of any shape and alignment.
  *
  * A block makes a tile of 64 × 64, a warp 32 × 32 of it, by mma.sync on 16 × 8 at a time. A granule of both operands
  * lies in shared memory as [line][k], twice, so that the next one is on its way; what a granule lacks is +0. Rows of a
  * granule are 24 numbers apart: then neither writing nor reading has bank conflicts. */
+#include "device/cuda/common/mma.cuh"
 #include "device/cuda/kernels/gemm.cuh"
-
-#ifdef LS_CUDA_ON_CPU_H
-#include "device/cpu/portable/hgmma.h"
-#endif
 
 enum { LINES = 64, PITCH = 24, STEP = LINES * PITCH, ROWS = 2, COLUMNS = 4 };
 
@@ -19,21 +16,14 @@ LS_DEVICE uint32_t pair_at(const uint16_t *p) { return *(const uint32_t *)p; }
 template <bool IS_F16> LS_DEVICE void add_granule_of(float (&d)[4], const uint16_t *a, const uint16_t *b) {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     const uint16_t *row = a + g * PITCH + 2 * t, *column = b + g * PITCH + 2 * t;
-    const uint32_t a0 = pair_at(row), a1 = pair_at(row + 8 * PITCH), a2 = pair_at(row + 8), a3 = pair_at(row + 8 * PITCH + 8);
-    const uint32_t b0 = pair_at(column), b1 = pair_at(column + 8);
-    if (IS_F16)
-        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                     : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-    else
-        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                     : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+    const uint32_t x[4] = {pair_at(row), pair_at(row + 8 * PITCH), pair_at(row + 8), pair_at(row + 8 * PITCH + 8)};
+    const uint32_t y[2] = {pair_at(column), pair_at(column + 8)};
+    mma_16x8x16<IS_F16>(d, x, y);
 }
 #else
 template <bool IS_F16> LS_DEVICE void add_granule_of(float (&d)[4], const uint16_t *a, const uint16_t *b) {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-    const format f = IS_F16 ? format_f16 : format_bf16;
+    const format f = unit_format<IS_F16>();
     for (int i = 0; i < 4; i++) {
         line x, y;
         take_line(&x, a + (g + i / 2 * 8) * PITCH, f);
@@ -152,25 +142,7 @@ struct hgmma_sums {
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
-/* A granule of the walk over the slices: it ends with its slice, and with its sequence. Behind the last slice count is
- * 0; slices without k are passed over. */
-struct granule_step {
-    size_t k;
-    int count, slice;
-    LS_DEVICE void settle(const ls_cuda_gemm &g, int last) {
-        while (slice < last && k >= g.bounds[slice + 1]) slice++;
-        count = 0;
-        if (slice >= last) return;
-        size_t end = g.bounds[slice + 1];
-        if (g.period) end = min(end, (k / g.period + 1) * g.period);
-        count = (int)min(end - k, (size_t)GEMM_K);
-    }
-    LS_DEVICE granule_step next(const ls_cuda_gemm &g, int last) const {
-        granule_step step = {k + count, 0, slice};
-        step.settle(g, last);
-        return step;
-    }
-};
+typedef unit_step<GEMM_K> granule_step;
 
 template <class A, class B, bool IS_F16> LS_DEVICE void hgmma_tile(const ls_cuda_gemm &g) {
     LS_SHARED(uint16_t, shared);

@@ -1,6 +1,6 @@
 /* peak.cu: fused multiply-adds and nothing else: how many a GPU does at best, by its own units and by tensor cores. */
 #include "device/cuda/args/peak.h"
-#include "device/cuda/common/base.cuh"
+#include "device/cuda/common/mma.cuh"
 
 LS_KERNEL(peak, ls_cuda_peak, LS_CUDA_PEAK_THREADS) {
     float chain[LS_CUDA_PEAK_CHAINS], sum = 0.0f;
@@ -74,3 +74,26 @@ LS_KERNEL(peak_hgmma, ls_cuda_peak, LS_CUDA_PEAK_HGMMA_THREADS) {
     if (sum == -1.0f) *a.out = sum;
 }
 #endif
+
+/* ---- mma.sync ---------------------------------------------------------------------------------------------------- */
+
+/* Runs chains of mma.sync with operands in registers, of exponents that keep sums finite. The sum is stored only if it is
+ * −1, which the compiler cannot exclude. A CPU that plays a GPU only takes some time. */
+LS_KERNEL(peak_mma, ls_cuda_peak, LS_CUDA_PEAK_MMA_THREADS) {
+    float sum = a.factor;
+#ifndef LS_CUDA_ON_CPU_H
+    uint32_t x[4], y[2];
+    float d[LS_CUDA_PEAK_MMA_TOGETHER][4];
+    LS_UNROLL for (int i = 0; i < 4; i++) x[i] = ((threadIdx.x * 4 + i) * 2654435761u & 0x80FF80FFu) | 0x3F003F00u;
+    LS_UNROLL for (int i = 0; i < 2; i++) y[i] = ((threadIdx.x * 2 + i) * 2246822519u & 0x80FF80FFu) | 0x3F003F00u;
+    LS_UNROLL for (int j = 0; j < LS_CUDA_PEAK_MMA_TOGETHER; j++)
+        LS_UNROLL for (int i = 0; i < 4; i++) d[j][i] = 0.0f;
+    for (size_t s = 0; s < a.steps; s++)
+        LS_UNROLL for (int j = 0; j < LS_CUDA_PEAK_MMA_TOGETHER; j++) mma_16x8x16<false>(d[j], x, y);
+    LS_UNROLL for (int j = 0; j < LS_CUDA_PEAK_MMA_TOGETHER; j++)
+        LS_UNROLL for (int i = 0; i < 4; i++) sum = sum + d[j][i];
+#else
+    for (size_t s = 0; s < 64 * a.steps; s++) sum = __fmaf_rn(sum, a.factor, a.factor);
+#endif
+    if (sum == -1.0f) *a.out = sum;
+}

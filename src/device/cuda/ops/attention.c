@@ -174,7 +174,7 @@ static ls_status run_few(ls_device *device, const ls_cuda_attention_job *job, si
 
 /* Returns whether the matrix unit hgmma computes this call: 16-bit tensors, and the unit says so. */
 static bool is_hgmma(const ls_attention_call *call) {
-    return call->parts[0].act != LS_F32 && call->parts[0].unit == LS_UNIT_HGMMA;
+    return call->parts[0].act != LS_F32 && ls_unit_is_tensor_core(call->parts[0].unit);
 }
 
 /* Launches the computation of o, m and l: by hgmma, by a block per query if there are few (generation), else by tiles.

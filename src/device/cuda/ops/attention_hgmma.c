@@ -78,6 +78,12 @@ static ls_status run_any(ls_device *device, const ls_cuda_attention_hgmma *args,
                          size_t heads) {
     ls_cuda_grid grid = {ls_cuda_divide_up(rows, p->rows), heads, args->B};
     if (!args->B) return LS_OK;
+    if (p->shared > ls_cuda_shared_max(device))
+        return ls_fail_here(
+            LS_ERR_INPUT,
+            "attention heads of %d numbers need %zu bytes of shared memory for tensor cores, and %s has "
+            "%zu: use --matrix-unit chain, or --precision fp32",
+            args->a.head_size, p->shared, device->about ? device->about : device->name, ls_cuda_shared_max(device));
     return ls_cuda_launch(device, p->kernel, grid, p->threads, p->shared, args);
 }
 
@@ -126,8 +132,8 @@ static size_t masks_bytes(const ls_attention_call *call, const ls_cuda_attention
 static bool takes_tiles(ls_device *device, const ls_attention_call *call, const ls_cuda_attention_hgmma *args,
                         bool backward, ls_cuda_attention_tiles *space) {
     const ls_attention *a = &call->parts[0];
-    if (a->head_size > TILE_HEAD_MAX || a->head_size % 8 || a->T - a->first_query <= FEW_QUERIES || !call->B ||
-        ls_cuda_computes_otherwise(device))
+    if (a->unit != LS_UNIT_HGMMA || !ls_cuda_has_wgmma(device) || a->head_size > TILE_HEAD_MAX || a->head_size % 8 ||
+        a->T - a->first_query <= FEW_QUERIES || !call->B || ls_cuda_computes_otherwise(device))
         return false;
     for (int p = 1; p < call->nparts; p++)
         if (call->parts[p].drop.scale != a->drop.scale) return false;

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "device/cuda/args/mma_gemm.h"
 #include "device/cuda/ops/hgmma.h"
 #include "device/cuda/ops/library.h"
 #include "device/cuda/ops/ops.h"
@@ -18,7 +19,7 @@
 /* Indices of a gather have 31 bits (ls_cuda_divider). */
 #define GATHER_MAX ((size_t)INT32_MAX)
 
-enum { TILES = 5 };
+enum { TILES = 7, MMA_TILE = 5 }; /* MMA_TILE: the first of mma_gemm.cu */
 
 /* Throughput of each tile on the 132 multiprocessors of an H200, in TFLOP/s: `full` at full occupancy, `alone` with one
  * block per multiprocessor (measured: build/bench/gpu_kernels). Only their ratios matter. */
@@ -30,6 +31,12 @@ enum { TILES = 5 };
 #define SMALL_ALONE 24.0
 #define TINY_FULL 22.0
 #define TINY_ALONE 8.0
+/* The same for tensor cores by mma.sync: tiles of mma_gemm.cu, fitted to 56 shapes of models with LS_WGMMA=no. The
+ * small tile is hgmma_any.cu then. */
+#define MMA_WIDE_FULL 160.0
+#define MMA_WIDE_ALONE 130.0
+#define MMA_NARROW_FULL 130.0
+#define MMA_NARROW_ALONE 80.0
 /* Prologue and epilogue (loading the first step, writing C) take as long as this many values of k. */
 #define EDGE_K 48.0
 /* Multiply-adds in the time in which one byte of split-K partial sums is written and read back, */
@@ -52,6 +59,9 @@ static const tile_kind tiles[TILES] = {
     {64, 64, 128, 4, SMALL_FULL, SMALL_ALONE},
     {32, 32, 64, 8, TINY_FULL, TINY_ALONE},
     {64, 128, 128, LS_CUDA_GEMM_FLAT_TOGETHER, FLAT_FULL, NARROW_ALONE},
+    {LS_CUDA_MMA_M, LS_CUDA_MMA_WIDE_N, LS_CUDA_MMA_THREADS, LS_CUDA_MMA_WIDE_TOGETHER, MMA_WIDE_FULL, MMA_WIDE_ALONE},
+    {LS_CUDA_MMA_M, LS_CUDA_MMA_NARROW_N, LS_CUDA_MMA_THREADS, LS_CUDA_MMA_NARROW_TOGETHER, MMA_NARROW_FULL,
+     MMA_NARROW_ALONE},
 };
 
 #define NO_KERNEL LS_CUDA_KERNELS
@@ -60,44 +70,70 @@ static const tile_kind tiles[TILES] = {
 typedef ls_cuda_kernel kernel_set[3][TILES];
 static const kernel_set aligned_kernels = {
     [LS_GEMM_NN] = {LS_CUDA_gemm_nn_large, LS_CUDA_gemm_nn_narrow, LS_CUDA_gemm_nn_small, NO_KERNEL,
-                    LS_CUDA_gemm_nn_flat},
-    [LS_GEMM_NT] = {LS_CUDA_gemm_nt_large, LS_CUDA_gemm_nt_narrow, LS_CUDA_gemm_nt_small, NO_KERNEL, NO_KERNEL},
+                    LS_CUDA_gemm_nn_flat, NO_KERNEL, NO_KERNEL},
+    [LS_GEMM_NT] = {LS_CUDA_gemm_nt_large, LS_CUDA_gemm_nt_narrow, LS_CUDA_gemm_nt_small, NO_KERNEL, NO_KERNEL,
+                    NO_KERNEL, NO_KERNEL},
     [LS_GEMM_TN] = {LS_CUDA_gemm_tn_large, LS_CUDA_gemm_tn_narrow, LS_CUDA_gemm_tn_small, LS_CUDA_gemm_tn_tiny,
-                    LS_CUDA_gemm_tn_flat},
+                    LS_CUDA_gemm_tn_flat, NO_KERNEL, NO_KERNEL},
 };
 /* Only B is aligned. */
 static const kernel_set odd_kernels = {
-    [LS_GEMM_NN] = {NO_KERNEL, NO_KERNEL, LS_CUDA_any_nn_small, NO_KERNEL, LS_CUDA_gemm_nn_odd},
-    [LS_GEMM_NT] = {LS_CUDA_any_nt_large, NO_KERNEL, LS_CUDA_any_nt_small, NO_KERNEL, NO_KERNEL},
-    [LS_GEMM_TN] = {NO_KERNEL, NO_KERNEL, LS_CUDA_any_tn_small, NO_KERNEL, LS_CUDA_gemm_tn_odd},
+    [LS_GEMM_NN] = {NO_KERNEL, NO_KERNEL, LS_CUDA_any_nn_small, NO_KERNEL, LS_CUDA_gemm_nn_odd, NO_KERNEL, NO_KERNEL},
+    [LS_GEMM_NT] = {LS_CUDA_any_nt_large, NO_KERNEL, LS_CUDA_any_nt_small, NO_KERNEL, NO_KERNEL, NO_KERNEL, NO_KERNEL},
+    [LS_GEMM_TN] = {NO_KERNEL, NO_KERNEL, LS_CUDA_any_tn_small, NO_KERNEL, LS_CUDA_gemm_tn_odd, NO_KERNEL, NO_KERNEL},
 };
 static const kernel_set any_kernels = {
-    [LS_GEMM_NN] = {LS_CUDA_any_nn_large, NO_KERNEL, LS_CUDA_any_nn_small, NO_KERNEL, NO_KERNEL},
-    [LS_GEMM_NT] = {LS_CUDA_any_nt_large, NO_KERNEL, LS_CUDA_any_nt_small, NO_KERNEL, NO_KERNEL},
-    [LS_GEMM_TN] = {LS_CUDA_any_tn_large, NO_KERNEL, LS_CUDA_any_tn_small, NO_KERNEL, NO_KERNEL},
+    [LS_GEMM_NN] = {LS_CUDA_any_nn_large, NO_KERNEL, LS_CUDA_any_nn_small, NO_KERNEL, NO_KERNEL, NO_KERNEL, NO_KERNEL},
+    [LS_GEMM_NT] = {LS_CUDA_any_nt_large, NO_KERNEL, LS_CUDA_any_nt_small, NO_KERNEL, NO_KERNEL, NO_KERNEL, NO_KERNEL},
+    [LS_GEMM_TN] = {LS_CUDA_any_tn_large, NO_KERNEL, LS_CUDA_any_tn_small, NO_KERNEL, NO_KERNEL, NO_KERNEL, NO_KERNEL},
 };
 static const kernel_set gather_kernels = {
-    [LS_GEMM_NN] = {LS_CUDA_conv_nn_large, LS_CUDA_conv_nn_narrow, LS_CUDA_conv_nn_small, NO_KERNEL, NO_KERNEL},
-    [LS_GEMM_NT] = {LS_CUDA_conv_nt_large, LS_CUDA_conv_nt_narrow, LS_CUDA_conv_nt_small, NO_KERNEL, NO_KERNEL},
+    [LS_GEMM_NN] = {LS_CUDA_conv_nn_large, LS_CUDA_conv_nn_narrow, LS_CUDA_conv_nn_small, NO_KERNEL, NO_KERNEL,
+                    NO_KERNEL, NO_KERNEL},
+    [LS_GEMM_NT] = {LS_CUDA_conv_nt_large, LS_CUDA_conv_nt_narrow, LS_CUDA_conv_nt_small, NO_KERNEL, NO_KERNEL,
+                    NO_KERNEL, NO_KERNEL},
     [LS_GEMM_TN] = {LS_CUDA_conv_tn_large, LS_CUDA_conv_tn_narrow, LS_CUDA_conv_tn_small, LS_CUDA_conv_tn_tiny,
-                    NO_KERNEL},
+                    NO_KERNEL, NO_KERNEL, NO_KERNEL},
 };
 static const kernel_set odd_gather_kernels = {
-    [LS_GEMM_NN] = {NO_KERNEL, LS_CUDA_conv_nn_odd, NO_KERNEL, NO_KERNEL, NO_KERNEL},
-    [LS_GEMM_NT] = {NO_KERNEL, LS_CUDA_conv_nt_odd, NO_KERNEL, NO_KERNEL, NO_KERNEL},
-    [LS_GEMM_TN] = {NO_KERNEL, LS_CUDA_conv_tn_odd, NO_KERNEL, NO_KERNEL, NO_KERNEL},
+    [LS_GEMM_NN] = {NO_KERNEL, LS_CUDA_conv_nn_odd, NO_KERNEL, NO_KERNEL, NO_KERNEL, NO_KERNEL, NO_KERNEL},
+    [LS_GEMM_NT] = {NO_KERNEL, LS_CUDA_conv_nt_odd, NO_KERNEL, NO_KERNEL, NO_KERNEL, NO_KERNEL, NO_KERNEL},
+    [LS_GEMM_TN] = {NO_KERNEL, LS_CUDA_conv_tn_odd, NO_KERNEL, NO_KERNEL, NO_KERNEL, NO_KERNEL, NO_KERNEL},
 };
 
-static const kernel_set hgmma_kernels = {
-    [LS_GEMM_NN] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_nn, NO_KERNEL, NO_KERNEL},
-    [LS_GEMM_NT] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_nt, NO_KERNEL, NO_KERNEL},
-    [LS_GEMM_TN] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_tn, NO_KERNEL, NO_KERNEL},
+/* Tensor cores by mma.sync. */
+static const kernel_set mma_kernels = {
+    [LS_GEMM_NN] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_nn, NO_KERNEL, NO_KERNEL, LS_CUDA_mma_nn_wide,
+                    LS_CUDA_mma_nn_narrow},
+    [LS_GEMM_NT] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_nt, NO_KERNEL, NO_KERNEL, LS_CUDA_mma_nt_wide,
+                    LS_CUDA_mma_nt_narrow},
+    [LS_GEMM_TN] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_tn, NO_KERNEL, NO_KERNEL, LS_CUDA_mma_tn_wide,
+                    LS_CUDA_mma_tn_narrow},
 };
+static const kernel_set odd_mma_kernels = {
+    [LS_GEMM_NN] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_nn, NO_KERNEL, NO_KERNEL, NO_KERNEL, NO_KERNEL},
+    [LS_GEMM_NT] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_nt, NO_KERNEL, NO_KERNEL, NO_KERNEL, NO_KERNEL},
+    [LS_GEMM_TN] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_tn, NO_KERNEL, NO_KERNEL, NO_KERNEL, NO_KERNEL},
+};
+
+/* Returns whether mma_gemm.cu can compute this matmul. It copies eight neighbours at a time, which must begin at a
+ * multiple of 16 bytes, also where slices and sequences begin, and has sizes of 31 bits. */
+static bool is_for_mma(const ls_gemm *g) {
+    enum { TOGETHER = 8, LD_MAX = 1 << 22 }; /* a kernel counts the bytes of a tile in 32 bits */
+    bool has_rows = g->form != LS_GEMM_TN;   /* of an operand, whose k are neighbours */
+    if (g->m > INT32_MAX || g->n > INT32_MAX || g->k > INT32_MAX || g->period > INT32_MAX || g->lda > LD_MAX ||
+        g->ldb > LD_MAX)
+        return false;
+    if ((uintptr_t)g->a % 16 || (uintptr_t)g->b % 16 || g->lda % TOGETHER || g->ldb % TOGETHER) return false;
+    for (int s = 0; has_rows && g->slices > 1 && s < g->slices; s++)
+        if (g->bounds[s] % TOGETHER) return false;
+    return !has_rows || g->period % TOGETHER == 0;
+}
 
 /* Returns the kernels, by tile, that support this matmul's types, alignment and gathering. */
 static const ls_cuda_kernel *kernels_of(const ls_gemm *g, const ls_cuda_gemm *args, bool gathers) {
     bool is_aligned = args->a_is_vector && args->b_is_vector;
-    if (g->unit == LS_UNIT_HGMMA) return hgmma_kernels[g->form];
+    if (ls_unit_is_tensor_core(g->unit)) return is_for_mma(g) ? mma_kernels[g->form] : odd_mma_kernels[g->form];
     const kernel_set *set = gathers              ? is_aligned ? &gather_kernels : &odd_gather_kernels
                             : g->dtype != LS_F32 ? &any_kernels
                             : is_aligned         ? &aligned_kernels
@@ -127,15 +163,19 @@ typedef struct gemm_plan {
     size_t blocks;   /* of one split: tiles of C */
 } gemm_plan;
 
-/* Return the shared memory of the two steps of both operands, and of a tile of sums. */
-static size_t steps_bytes(const tile_kind *t) {
-    return 2 * (LS_CUDA_GEMM_STEP(t->m) + LS_CUDA_GEMM_STEP(t->n)) * sizeof(float);
+/* Returns the bytes of shared memory of all stages of both operands. */
+static size_t steps_bytes(ls_device *device, const tile_kind *t) {
+    if (t < &tiles[MMA_TILE]) return 2 * (LS_CUDA_GEMM_STEP(t->m) + LS_CUDA_GEMM_STEP(t->n)) * sizeof(float);
+    size_t two_wide = 2 * (LS_CUDA_MMA_SHARED(LS_CUDA_MMA_WIDE_N, LS_CUDA_MMA_LONG_K) + BLOCK_SHARED);
+    bool has_long = ls_cuda_shared_max(device) + BLOCK_SHARED >= two_wide; /* as LS_CUDA_MMA_K */
+    return LS_CUDA_MMA_SHARED(t->n, (size_t)(has_long ? LS_CUDA_MMA_LONG_K : LS_CUDA_MMA_SHORT_K));
 }
+/* Returns the bytes of a tile of sums. */
 static size_t tile_bytes(const tile_kind *t) { return t->m * t->n * sizeof(float); }
 
-static size_t shared_bytes(const gemm_plan *plan) {
+static size_t shared_bytes(ls_device *device, const gemm_plan *plan) {
     const tile_kind *t = &tiles[plan->tile];
-    return steps_bytes(t) + (size_t)plan->near_levels * tile_bytes(t);
+    return steps_bytes(device, t) + (size_t)plan->near_levels * tile_bytes(t);
 }
 
 /* Returns the bytes of device memory that the plan needs for partial sums; SIZE_MAX if the size overflows. */
@@ -164,20 +204,21 @@ static double smaller(double a, double b) { return a < b ? a : b; }
 static void place_levels(ls_device *device, gemm_plan *plan, int levels, size_t together) {
     const tile_kind *t = &tiles[plan->tile];
     size_t room = (ls_cuda_shared_max(device) + BLOCK_SHARED) / together - BLOCK_SHARED;
-    size_t fit = room > steps_bytes(t) ? (room - steps_bytes(t)) / tile_bytes(t) : 0;
+    size_t steps = steps_bytes(device, t), fit = room > steps ? (room - steps) / tile_bytes(t) : 0;
     plan->together = together;
     plan->near_levels = (size_t)levels < fit ? levels : (int)fit;
     plan->far_levels = levels - plan->near_levels;
 }
 
-/* Plans a tile with `apart` splits: at the highest occupancy whose partial sums fit into scratch, else at one block.
- * The caller checks scratch_bytes(). */
+/* Plans a tile with `apart` splits: at the highest occupancy that shared memory allows and whose partial sums fit into
+ * scratch, else at one block. The caller checks scratch_bytes(). */
 static gemm_plan plan_of(ls_device *device, const ls_gemm *g, int tile, int apart) {
     const tile_kind *t = &tiles[tile];
     gemm_plan plan = {.tile = tile, .apart = apart, .blocks = SIZE_MAX};
     int levels = apart > 1 ? 0 : waiting_of(slices_of(g));
     (void)__builtin_mul_overflow(ls_cuda_divide_up(g->m, t->m), ls_cuda_divide_up(g->n, t->n), &plan.blocks);
-    for (size_t together = t->together; together; together--) {
+    size_t fit = (ls_cuda_shared_max(device) + BLOCK_SHARED) / (steps_bytes(device, t) + BLOCK_SHARED);
+    for (size_t together = fit < t->together ? fit : t->together; together; together--) {
         place_levels(device, &plan, levels, together);
         if (scratch_bytes(g, &plan) <= scratch_max(device)) break;
     }
@@ -417,7 +458,7 @@ ls_status ls_cuda_gemm_run_own(ls_device *device, const ls_gemm *g, ls_cuda_way 
     bool gathers = g->patches || g->b_rows;
     if (gathers || g->c_rows) LS_TRY(check_gather(g));
     ls_cuda_gemm_gather args = {.g = args_of(g)};
-    if (g->unit == LS_UNIT_HGMMA && ls_cuda_hgmma_takes(device, g)) {
+    if (ls_cuda_hgmma_takes(device, g)) {
         bool is_done;
         LS_TRY(ls_cuda_hgmma_run(device, g, &args.g, way, &is_done));
         if (is_done) return LS_OK;
@@ -453,14 +494,14 @@ ls_status ls_cuda_gemm_run_own(ls_device *device, const ls_gemm *g, ls_cuda_way 
     else
         args.g.far = scratch;
     ls_cuda_grid grid = {plan.blocks, 1, (size_t)plan.apart};
-    LS_TRY(ls_cuda_launch(device, kernels[plan.tile], grid, t->threads, shared_bytes(&plan), &args));
+    LS_TRY(ls_cuda_launch(device, kernels[plan.tile], grid, t->threads, shared_bytes(device, &plan), &args));
     return plan.apart > 1 ? ls_cuda_gemm_join_parts(device, &args.g) : LS_OK;
 }
 
 /* Runs a matmul without epilogue: the autotuned way if there is one, else our own kernels. */
 static ls_status run_gemm(ls_device *device, const ls_gemm *g) {
     if (!g->m || !g->n) return LS_OK;
-    if (g->unit == LS_UNIT_HGMMA) {
+    if (ls_unit_is_tensor_core(g->unit)) {
         ls_cuda_gemm args = args_of(g);
         bool is_done;
         LS_TRY(ls_cuda_library_run(device, g, &args, ls_cuda_gemm_run_own, &is_done));
@@ -480,5 +521,5 @@ ls_status ls_cuda_op_gemm(ls_device *device, const ls_gemm *call) {
 }
 
 bool ls_cuda_gemm_ends(ls_device *device, const ls_gemm *call) {
-    return call->m && call->n && call->unit == LS_UNIT_HGMMA && ls_cuda_hgmma_ends(device, call);
+    return call->m && call->n && ls_cuda_hgmma_ends(device, call);
 }

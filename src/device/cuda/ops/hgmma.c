@@ -88,9 +88,9 @@ static size_t period_of(const ls_gemm *g) {
 }
 
 bool ls_cuda_hgmma_takes(ls_device *device, const ls_gemm *g) {
-    return ls_cuda_has_wgmma(device) && g->k && g->m <= COORDINATE_MAX && g->n <= COORDINATE_MAX &&
-           g->k <= COORDINATE_MAX && is_aligned(g->a, g->dtype, g->lda) && is_aligned(g->b, g->dtype, g->ldb) &&
-           period_of(g);
+    return g->unit == LS_UNIT_HGMMA && ls_cuda_has_wgmma(device) && g->k && g->m <= COORDINATE_MAX &&
+           g->n <= COORDINATE_MAX && g->k <= COORDINATE_MAX && is_aligned(g->a, g->dtype, g->lda) &&
+           is_aligned(g->b, g->dtype, g->ldb) && period_of(g);
 }
 
 /* ---- the estimate ------------------------------------------------------------------------------------------------ */

@@ -17,6 +17,8 @@ static const peak_way chain_way = {LS_CUDA_peak, LS_CUDA_PEAK_THREADS,
 static const peak_way hgmma_way = {
     LS_CUDA_peak_hgmma, LS_CUDA_PEAK_HGMMA_THREADS,
     (double)LS_CUDA_PEAK_HGMMA_TOGETHER *LS_CUDA_PEAK_HGMMA_M *LS_CUDA_PEAK_HGMMA_N *LS_CUDA_PEAK_HGMMA_K};
+static const peak_way mma_way = {LS_CUDA_peak_mma, LS_CUDA_PEAK_MMA_THREADS,
+                                 (double)LS_CUDA_PEAK_MMA_THREADS / 32 * LS_CUDA_PEAK_MMA_TOGETHER * 16 * 8 * 16};
 
 static ls_status run_steps(ls_device *device, const peak_way *way, size_t blocks, size_t steps, double *seconds) {
     void *memory;
@@ -35,7 +37,9 @@ double ls_cuda_peak_flops_s(ls_device *device, ls_unit unit) {
     const double enough_s = 0.004;
     size_t blocks = ls_cuda_blocks(device, BLOCKS_MAX), steps = STEPS_FIRST;
     double seconds = 0, best = 0;
-    const peak_way *way = unit == LS_UNIT_HGMMA ? &hgmma_way : &chain_way;
+    const peak_way *way = !ls_unit_is_tensor_core(unit) ? &chain_way
+                          : ls_cuda_has_wgmma(device)   ? &hgmma_way
+                                                        : &mma_way;
     if (ls_cuda_check_unit(device, unit) != LS_OK) return 0;
     if (run_steps(device, way, blocks, steps, &seconds) != LS_OK) return 0; /* loads the kernel */
     for (int run = 0; run < RUNS;) {
