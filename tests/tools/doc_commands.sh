@@ -91,6 +91,7 @@ verify)
     small=(--steps 1)
     [ -z "$model" ] || are_small "$model" || small+=(--model small.json)
     case " ${args[*]} " in
+    *' --unit '*) LD_LIBRARY_PATH=$BUILD/tests/cuda exec "$LOCKSTEP" "${args[@]}" ;; # of the GPU that a CPU plays
     *' --order '*) small+=(--model small.json --seq 16 --global-batch 8) ;;
     *' --dp '*) ;;
     *' --quick '*) small+=(--part 1/70) ;;

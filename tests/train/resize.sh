@@ -91,8 +91,8 @@ left_note() {
     resize 2 'no run is active' --workers 4
 }
 
-beside refused 'has no supervisor that replaces workers \(--restarts 0\)' --restarts 0
-beside refused 'has no supervisor that replaces workers \(--restarts 0\)' --restarts 0 --dp 2
+beside refused 'because --restarts 0 leaves it without a supervisor' --restarts 0
+beside refused 'because --restarts 0 leaves it without a supervisor' --restarts 0 --dp 2
 beside answers
 beside too_late
 beside left_note
@@ -103,7 +103,7 @@ if "$LOCKSTEP" --version 2>/dev/null | grep -q '^MPI .*Open MPI' && mpirun --ver
     part=$scratch/launched
     mpirun --oversubscribe -n 2 "$LOCKSTEP" train "${experiment[@]}" --dp 2 --steps 1000000 --out "$part" >"$scratch/out" 2>"$scratch/err" </dev/null &
     child=$!
-    await_steps "$part" 2 && resize 2 'its workers belong to mpirun or srun' --workers 4
+    await_steps "$part" 2 && resize 2 'because mpirun or srun started its workers' --workers 4
     kill -TERM "$child"
     reap
 fi

@@ -178,7 +178,7 @@ static void wrong_requests_are_refused(void **state) {
     } wrong[] = {{{.size = 15}, "16 to 64 pixels a side, not 15"},
                  {{.size = 65}, "not 65"},
                  {{.channels = 2}, "not 2"},
-                 {{.count = 10000001}, "10000000 is the most"},
+                 {{.count = 10000001}, "the most is 10000000"},
                  {{.classes = 11}, "has 10 classes, but 11"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         ls_images_options options = wrong[i].options;

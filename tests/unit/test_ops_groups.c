@@ -326,7 +326,7 @@ static void check_refusals(void) {
     refuse((ls_token_groups){.T = 1, .slices = 1, .groups = LS_GROUPS_MAX + 1, .bounds = two}, "4097 groups");
     refuse((ls_token_groups){.T = 0, .slices = 1, .groups = 1, .bounds = two}, "0 tokens");
     refuse((ls_token_groups){.T = 1, .slices = 0, .groups = 1, .bounds = two}, "0 slices");
-    refuse((ls_token_groups){.T = 1, .slices = 1, .groups = 2, .bounds = two, .accumulate = true}, "2 groups");
+    refuse((ls_token_groups){.T = 1, .slices = 1, .groups = 2, .bounds = two, .accumulate = true}, "1 group, not 2");
     refuse((ls_token_groups){.T = 1, .slices = 1, .groups = 2, .bounds = down}, "group 1");
     refuse((ls_token_groups){.T = 1, .slices = 1, .groups = 1, .bounds = late}, "start at 0");
     ls_token_groups g = {.T = 3, .slices = 1, .groups = 2, .bounds = two};
