@@ -4,8 +4,9 @@
  *     1. Row d owns group g and hashes its gradient.
  *     2. Row d−1 recomputes g in the same step. All rows do so, each for its neighbour; with uneven shares, rows whose
  *        neighbour has no more groups wait.
- *     3. If the hashes differ, a third computation finds the faulty row: by another row or, with two rows, by both with
- *        another instruction set. The faulty row then computes g again, which shows whether the fault is persistent.
+ *     3. If the hashes differ, a third computation finds the faulty row: by another row or, with one or two rows, by
+ *        all of them with other tiles and instructions. The faulty row then computes g again, which shows whether the
+ *        fault is persistent.
  *     4. The faulty worker of that row is the one whose intermediate results differ first
  *        (parallel/partition/results.h).
  *
@@ -41,7 +42,7 @@ typedef struct ls_audit {
 /* Outcome of ls_audit_run(), the same on all workers. */
 typedef enum ls_audit_result {
     LS_AUDIT_PASSED,
-    LS_AUDIT_REPEAT, /* a group was wrong once: repeat the step */
+    LS_AUDIT_REPEAT, /* the owner computed a group wrongly once: repeat the step */
     LS_AUDIT_STOP    /* a worker is wrong repeatedly, or no row can be cleared */
 } ls_audit_result;
 
