@@ -21,7 +21,7 @@ typedef struct ls_generate_options {
     int64_t top_k;      /* 0: all */
     double top_p;       /* 0 < p ≤ 1 */
     uint64_t seed;
-    int64_t max_tokens;
+    int64_t max_tokens;            /* generated; the prompt does not count */
     bool no_cache;                 /* runs the whole sequence for each token: slow, for checking */
     const ls_tokenizer *tokenizer; /* only ids that have text there are drawn; borrowed; NULL: all */
 } ls_generate_options;

@@ -19,7 +19,7 @@ bool ls_trainer_has_state_hash(const ls_trainer *trainer);
 ls_hash128 ls_trainer_state_hash_of(const ls_trainer *trainer, ls_hash128 sum);
 
 /* Computes the state hash after the last step, from the sums that the update made of what it wrote, and sets
- * trainer->state. LS_ERR_INPUT without a state hash, as of the next two. Collective. For tests. */
+ * trainer->state. LS_ERR_INPUT if the run has no state hash, as from the next two functions. Collective. For tests. */
 ls_status ls_trainer_state_hash(ls_trainer *trainer, ls_hash128 *out);
 /* Computes the state hash from the values that are in memory now; trainer->state stays. A rebuilt state is valid if
  * this hash equals the one recorded for its step. Collective. For tests. */

@@ -25,7 +25,7 @@ typedef struct ls_audit {
     int by_row[LS_WORKERS_MAX]; /* audited groups of each row in such a step */
     int groups;                 /* maximum of by_row: audits of a step, one after the other */
     int total;                  /* sum of by_row */
-    int64_t counted;            /* audits so far, which determines the next groups */
+    int64_t counted;            /* steps with audits that passed so far, which determines the next groups */
     int64_t clean_step;         /* the last step whose audits passed, or the first one of the run */
     size_t hashes, sites;       /* hashes per group: of gradients, and of intermediate results */
     ls_hash128 *owned, *made;   /* hashes by audit of the step: [groups][hashes] */
@@ -72,8 +72,8 @@ ls_status ls_audit_find_changed(const ls_audit *audit, ls_partition *partition, 
 
 /* The step that is audited, as ls_partition_step() takes it. */
 typedef struct ls_audit_step {
-    uint64_t step;
-    float start;
+    uint64_t step; /* number of the step, counted from 0 */
+    float start;   /* ls_trainer_backward_start() */
     ls_partition_feed feed;
 } ls_audit_step;
 

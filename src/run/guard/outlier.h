@@ -48,8 +48,8 @@ typedef struct ls_outlier_step {
 } ls_outlier_step;
 
 typedef struct ls_outlier_finding {
-    size_t group;
-    bool finite;
+    size_t group;  /* its number; in contribution.c of the peer */
+    bool finite;   /* the squares of its gradient are */
     double norm;   /* of the group's part of the gradient of the mean loss; NaN unless finite */
     double median; /* the norm expected from its peers; NaN without peers */
     double spread; /* natural logarithms; NaN before the warm-up is over */
