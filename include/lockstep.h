@@ -326,7 +326,7 @@ const char *ls_options_get(const ls_options *options, const char *name);
 typedef struct ls_tokenizer ls_tokenizer;
 
 /* Opens a tokenizer. `path` is "bytes" (an id is a byte); a folder with tokenizer.json, else with vocab.json and
- * merges.txt; the file tokenizer.json; or vocab.json with merges.txt beside it. */
+ * merges.txt; the file tokenizer.json; or vocab.json with merges.txt beside it. The caller closes *out. */
 ls_status ls_tokenizer_open(const char *path, ls_tokenizer **out);
 /* NULL does nothing. */
 void ls_tokenizer_close(ls_tokenizer *tokenizer);
@@ -425,7 +425,8 @@ typedef struct ls_run ls_run;
 
 typedef struct ls_step {
     int64_t step, steps;   /* completed; total */
-    double loss, norm, lr; /* loss: mean over the batch before the update; norm: of the gradient, before clipping */
+    double loss, norm, lr; /* loss: mean over the batch before the update; norm: of the gradient, before clipping.
+                              NaN: not finite */
     double seconds;        /* of this worker's clock */
     double samples;        /* tokens, or images, of the step */
     double mfu;            /* share of the machine's peak; 0: not known */

@@ -51,12 +51,13 @@ ls_partition_feed ls_dry_feed(void);
 /* Runs the end of a step (reductions, norm, optimizer) on a device that computes nothing, to measure or price it. */
 ls_status ls_dry_update(const ls_settings *settings, ls_partition *partition, ls_device *device);
 /* Measures the memory of the worker of `rank`; `traffic` is 0, for a caller that needs no traffic. Copies are those for
- * a buddy one place away (recover/copies.h), whichever the run will choose. Allocates nothing on a device. */
+ * a buddy one place away (recover/copies.h), whatever distance the run chooses. Allocates nothing on a device. */
 ls_status ls_dry_measure(const ls_settings *settings, const ls_layout *layout, int rank, ls_dry_worker *out);
 /* Computes memory, traffic and schedule of all workers. Chooses the micro-batch for this machine if the layout leaves
  * it open. Borrows the settings. Call ls_dry_free() also after a failure. */
 ls_status ls_dry_run_make(const ls_settings *settings, const ls_layout *layout, ls_dry_run *out);
-/* Frees the lists, the schedule and its simulation; once. */ void ls_dry_free(ls_dry_run *dry);
+/* Frees the lists, the schedule and its simulation; once. */
+void ls_dry_free(ls_dry_run *dry);
 /* Returns the fraction, from 0 to 1, of all stages' time that is bubble (a stage waits) in the simulated schedule; 0 if
  * that has no time. */
 double ls_dry_bubble(const ls_dry_run *dry);

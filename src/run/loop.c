@@ -32,8 +32,8 @@ ls_status ls_loop_report(const ls_loop *l, ls_run_event event) {
  * (partition.h: ls_partition_ask): it keeps sending, so that no peer waits for it, and reports that in the sum that all
  * workers make at the end. */
 
-/* Returns the signal that this worker, or another worker of this machine, received; 0 if none did. Passes its own on to
- * the others of the machine. The signal callback of the trainer. */
+/* Returns the signal that this worker received, else one of which another worker, of any machine, has told it; 0 if
+ * there is none. Tells the others of its own (comm/world/world.h). The signal callback of the trainer. */
 static int asked(void *ctx) {
     const ls_loop *l = ctx;
     ls_world *world = l->trainer->world;

@@ -11,7 +11,7 @@
  * Also here: the summary at the end of a run, the frame around a generated sample, and the sentence about a faster
  * matrix unit. The commands of the program call it with the events of a run; the loop frames samples. The caller owns
  * the struct, calls from one thread of rank 0, and hides the block (ls_progress_hide) before it writes to the terminal
- * itself. Nothing is allocated and nothing needs to be released. No call that writes fails: a run must not end when its
+ * itself. Only ls_sample_frame() allocates. No call that writes fails: a run must not end when its
  * pipe is closed, so the stream keeps the error, and the program looks at it when it ends.
  */
 #ifndef LS_RUN_PROGRESS_H

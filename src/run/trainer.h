@@ -27,7 +27,7 @@
 
 /* Callbacks that ask this worker to stop; called within steps and evaluations, so they must be fast. May be empty. */
 typedef struct ls_trainer_asked {
-    int (*signal)(void *ctx);    /* received by this worker or by another on its machine; 0: none (loop.c: asked) */
+    int (*signal)(void *ctx);    /* received by this worker, or told by another one; 0: none (loop.c: asked) */
     bool (*gives_up)(void *ctx); /* the current work must be abandoned */
     void *ctx;
 } ls_trainer_asked;
