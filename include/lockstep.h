@@ -326,7 +326,7 @@ const char *ls_options_get(const ls_options *options, const char *name);
 typedef struct ls_tokenizer ls_tokenizer;
 
 /* Opens a tokenizer. `path` is "bytes" (an id is a byte); a folder with tokenizer.json, else with vocab.json and
- * merges.txt; the file tokenizer.json; or vocab.json with merges.txt beside it. */
+ * merges.txt; the file tokenizer.json; or vocab.json with merges.txt beside it. The caller closes *out. */
 ls_status ls_tokenizer_open(const char *path, ls_tokenizer **out);
 /* NULL does nothing. */
 void ls_tokenizer_close(ls_tokenizer *tokenizer);
@@ -425,21 +425,22 @@ typedef struct ls_run ls_run;
 
 typedef struct ls_step {
     int64_t step, steps;   /* completed; total */
-    double loss, norm, lr; /* loss: mean over the batch before the update; norm: of the gradient, before clipping */
-    double seconds;
-    double samples; /* tokens, or images, of the step */
-    double mfu;     /* share of the machine's peak; 0: not known */
-    int is_images;  /* `samples` counts images */
-    int audited;    /* gradient groups that were computed twice and compared */
-    int skipped;    /* the update was skipped, because fp16 overflowed */
+    double loss, norm, lr; /* loss: mean over the batch before the update; norm: of the gradient, before clipping.
+                              NaN: not finite */
+    double seconds;        /* of this worker's clock */
+    double samples;        /* tokens, or images, of the step */
+    double mfu;            /* share of the machine's peak; 0: not known */
+    int is_images;         /* `samples` counts images */
+    int audited;           /* gradient groups that were computed twice and compared */
+    int skipped;           /* the update was skipped, because fp16 overflowed */
 } ls_step;
 
 typedef struct ls_evaluation {
     double loss;
     double accuracy;      /* of an image model; else −1 */
-    double bits_per_byte; /* of text whose size is known; else 0 */
-    uint64_t samples;     /* tokens that were predicted, or images; 0: not counted */
-    double seconds;
+    double bits_per_byte; /* with the options of "eval", of text whose size is known; else 0 */
+    uint64_t samples;     /* tokens that were predicted, or images; 0: not counted, as in a training run */
+    double seconds;       /* in a training run 0 on all workers but the first */
 } ls_evaluation;
 
 typedef enum ls_run_event_kind {
@@ -499,26 +500,31 @@ typedef ls_status (*ls_run_fn)(ls_run *run, void *arg);
 ls_status ls_run_workers(ls_run *run, ls_run_fn fn, void *arg);
 
 /* The functions below are collective: all workers of a run call them, in the function that ls_run_workers() calls, and
- * get equal results. If one fails, that function must return its status. */
+ * get equal results, except for times. If one fails, that function must return its status. A run of "eval" or
+ * "generate" has no workers: its process calls ls_run_evaluate() or ls_run_generate(), and ls_run_hash(), itself. */
 
 /* Runs one step. After SIGINT, SIGTERM, SIGHUP, SIGXCPU or SIGUSR2 to any worker, the step is finished (or abandoned,
  * if the option "grace" leaves no time for it), and all workers get LS_ERR_INTERRUPTED, LS_ERR_TERMINATED or
- * LS_ERR_REQUEUED. This is an orderly end: return the status after ls_run_save(). */
+ * LS_ERR_REQUEUED. This is an orderly end: return the status after ls_run_save(). `out` may be NULL; the loss of an
+ * abandoned step, which does not count, is NaN. */
 ls_status ls_run_step(ls_run *run, ls_step *out);
 /* Runs all steps up to the option "steps", with evaluations, samples and checkpoints as often as the options say, like
  * `lockstep train`. A run that a signal ended is saved and returns as ls_run_step() does. After another failure the
  * last step is saved if its state is sound. */
 ls_status ls_run_train(ls_run *run);
-/* Evaluates the validation data (with the options of "eval": all of "data"): loss, and accuracy of an image model. */
+/* Evaluates the validation data (with the options of "eval": all of "data"): loss, and accuracy of an image model. In a
+ * training run LS_ERR_INPUT if there is none, and LS_OK with the loss NaN if a signal left no time for it. */
 ls_status ls_run_evaluate(ls_run *run, ls_evaluation *out);
-/* Saves a checkpoint of this step in the folder of the run, unless there is one. */
+/* Saves a checkpoint of this step in the folder of the run, unless there is one, or a signal came before the first
+ * step. It is on disk on return. */
 ls_status ls_run_save(ls_run *run);
 
 /* Receives text as it is generated, the prompt first, and not always whole characters; sets *stop to end. */
 typedef ls_status (*ls_text_fn)(void *ctx, const char *text, size_t bytes, int *stop);
 /* Generates text from a prompt (NULL: none), by the options "temperature", "top-k", "top-p", "seed" and "max-tokens",
  * and for "generate" also "stop". Ends at the end-of-text token. The callback `take` is called in the first worker
- * only. *tokens receives their number; it may be NULL. */
+ * only. *tokens receives the number of generated tokens, without the one that ends the text, unless the call fails.
+ * `take` and `tokens` may be NULL. */
 ls_status ls_run_generate(ls_run *run, const char *prompt, ls_text_fn take, void *ctx, int64_t *tokens);
 
 /* Returns the hash of all weights, which does not depend on the layout: runs with equal hashes have equal bits.
@@ -529,8 +535,8 @@ typedef struct ls_run_state {
     const char *folder;   /* borrowed; NULL: none */
     const char *identity; /* hash of what the result depends on, borrowed; NULL: not known before ls_run_workers() */
     int64_t step, steps;  /* completed; total */
-    uint64_t parameters;
-    int rank, workers; /* of this worker; before the start: 0, and the number of workers to come */
+    uint64_t parameters;  /* 0: not known yet, as in a training run before its workers have begun */
+    int rank, workers;    /* of this worker; before the start: 0, and the number of workers to come */
 } ls_run_state;
 
 /* Not collective; may be called before the workers are started. */
@@ -560,7 +566,7 @@ int ls_history_is_open(const ls_history *history);
 /* Returns the name of a column that has numbers; NULL behind the last. "step", "loss", "lr", … are those of steps;
  * "val_step", "val_loss", … those of evaluations. */
 const char *ls_history_column(const ls_history *history, size_t index);
-/* Returns the number of values in a column; 0 if there is no such column. */
+/* Returns the number of values in a column, with those that were not recorded; 0 if there is no such column. */
 size_t ls_history_count(const ls_history *history, const char *column);
 /* Copies values `first` … `first` + `count` − 1, or fewer at the end. Returns their number. NaN: not recorded. */
 size_t ls_history_read(const ls_history *history, const char *column, size_t first, size_t count, double *out);
@@ -575,8 +581,9 @@ typedef struct ls_plan ls_plan;
 
 /* Searches for layouts that fit into memory, with the options of "plan", of which "model" and "cluster" are required.
  * The fastest comes first; of layouts within one percent, the simpler one. Nothing is run. For a cluster file that
- * `lockstep probe` wrote, the layouts are this program's own on that machine; for others, those of the program that
- * "stack" names. It is no failure if none fits. The options must live until the plan is destroyed. */
+ * `lockstep probe` wrote, and without "stack", the layouts are this program's own on that machine; otherwise those of
+ * the program that "stack" names (default: Megatron, on CPUs this program). It is no failure if none fits. The options
+ * must live until the plan is destroyed. */
 ls_status ls_plan_make(const ls_options *options, ls_plan **out);
 void ls_plan_destroy(ls_plan *plan);
 /* Returns the number of layouts that fit and that the plan lists, the fastest first; 0: none fits. */

@@ -262,7 +262,8 @@ static ls_status read_images(void *ctx, size_t begin, size_t end, float *pixels,
     return ls_images_fill(s->images, s->index, end - begin, &plain, LS_IMAGES_NHWC, pixels, classes);
 }
 
-/* Evaluates all images of the source: fills loss, accuracy, number and seconds of *out. */
+/* Evaluates all images of the source: fills loss, accuracy, number and seconds of *out, and l->right. A signal ends it
+ * with ls_stop_status(). */
 static ls_status score_images(ls_loaded *l, image_source *from, ls_evaluation *out) {
     ls_partition_feed feed = {.ctx = from, .images = read_images};
     ls_loss_sum sum = {0};
@@ -291,7 +292,7 @@ static ls_status open_images(ls_run *r, bool square) {
     return ls_image_option_open(r->options.data, shape, square, LS_IMAGES_TEST, 0, &r->data.images);
 }
 
-/* Evaluates the test images. Refuses --stride. */
+/* Evaluates the test images. Refuses --stride if it was given as a flag. */
 static ls_status evaluate_images(ls_run *r, ls_evaluation *out) {
     const ls_image_shape *sees = &r->start.shape.image;
     bool square = sees->height == sees->width;

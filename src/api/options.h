@@ -14,8 +14,11 @@ ls_status ls_options_expect(const ls_options *options, ls_command command, const
 /* Fills *out with the options of a run: with --resume those in the config.json of the run in --out, with --fork those
  * in that of the run whose checkpoint it names, if it belongs to a run; then those given now, which win. Options of one
  * invocation (--out, --resume, --fork, --transport, --slow-link, --json) are not inherited, nor by a fork --model and
- * --preset. With --config in `given`, nothing is inherited. Changes no file. The caller ends *out with
- * ls_options_fini(), also after a failure. */
+ * --preset. The run's layout options are not inherited if those given now name workers, dp, tp, pp or a layout file,
+ * and its schedule, stages and virtual stages not if one of these is given. Inputs with relative paths that exist only
+ * from the folder in which the run was started get that folder in front, and --trace of a file becomes "run". With
+ * --config in `given`, nothing is inherited. Changes no file. The caller ends *out with ls_options_fini(), also after a
+ * failure. */
 ls_status ls_run_options_inherit(const ls_options *given, ls_options *out);
 /* Checks that the options can be combined with each other and with the launcher. LS_ERR_INPUT names the option to
  * change. */

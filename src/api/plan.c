@@ -137,8 +137,8 @@ static ls_status refuse_native(const ls_options *o) {
     return LS_OK;
 }
 
-/* Answers the question of ls_plan_make(): for this program if --cluster is one file of probe's and no --stack names
- * another program; otherwise for a cluster of chips. */
+/* Answers the question of ls_plan_make(): for this program if --cluster is one file of probe's and --stack is not
+ * given; otherwise for a cluster of chips. */
 static ls_status find_layouts(ls_plan *plan) {
     json_t *measured = NULL;
     LS_TRY(ls_plan_question_read(plan->options, &plan->question, &measured));

@@ -124,8 +124,9 @@ static ls_status read_cluster(const ls_options *o, ls_plan_question *q, json_t *
 
 /* ---- the run ----------------------------------------------------------------------------------------------------- */
 
-/* Returns the default sequences of a step: the tokens that Brown et al. (2020, table 2.1) used for models of this size,
- * and enough that a large cluster can divide them. */
+/* Returns the default sequences of a step, a power of two: at most the tokens that Brown et al. (2020, table 2.1) used
+ * for models of this size, and at least one for every eight chips. For CPUs at most 8192 tokens; one sequence in any
+ * case. */
 static size_t usual_batch(const ls_plan_task *task) {
     double params = ls_model_count_params(&task->shape);
     size_t tokens = params < 5e8 ? 524288 : params < 2e9 ? 1048576 : params < 2e10 ? 2097152 : 4194304, batch = 1;

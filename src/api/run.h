@@ -50,7 +50,7 @@ struct ls_run {
     bool is_trial;         /* made for a comparison (verify): without a folder, and without a supervisor */
     bool may_share;        /* groups may be redistributed during the run (run/shares.h) */
     bool has_shares;       /* they were redistributed, and `layout` has the new shares */
-    int shared_times;      /* number of redistributions */
+    int shared_times;      /* number of redistributions so far */
     double shared_s;       /* time of the last one, by ls_clock_seconds() */
     double began_s;        /* when this worker began, by ls_clock_seconds() */
     struct ls_run_attempts *attempts; /* of the supervisor, which workers inherit; NULL: none */
@@ -58,8 +58,8 @@ struct ls_run {
 
     /* of one worker */
     ls_world *world;
-    bool recovers;         /* it continues from the state that the previous workers left */
-    ls_left_numbers taken; /* the numbers in that state */
+    bool recovers; /* continues from the state that previous workers left, or, if that is unusable, a checkpoint */
+    ls_left_numbers taken; /* its numbers; from a checkpoint only saved_step and settled */
     ls_recovery recovery;
     ls_ends ends; /* of a job of mpirun or srun: records why a worker ended */
     ls_device *device;
@@ -127,8 +127,9 @@ ls_status ls_run_check_works(const ls_run *run);
  * worker that would not be forked runs under a limit on files or address space, which shared memory would exceed; that
  * is logged. */
 bool ls_run_is_supervised(const ls_run *run);
-/* Forks the workers, each of which calls `fn`, and forks them again when one is lost, up to --restarts times, or when
- * the run is resized. Opens the run directory in this process first. Returns when the last set of workers has ended. */
+/* Forks the workers, each of which calls `fn`, and forks them again when one is lost or has wrong numbers, up to
+ * --restarts times in all, and when the run is resized or its groups are redistributed, as often as that happens. Opens
+ * the run directory in this process first. Returns when the last set of workers has ended. */
 ls_status ls_run_supervise(ls_run *run, ls_worker_fn fn, void *arg);
 
 /* ---- loaded.c and generate.c: runs of eval and generate ---------------------------------------------------------- */

@@ -60,8 +60,8 @@ static bool try_layout(const ls_run_attempts *a, int dp, int tp, int pp, ls_layo
     return legal;
 }
 
-/* Finds the largest layout for `places`: with the run's tp · pp if one fits, otherwise with tp and pp as near to them
- * as possible. dp 0: there is none. */
+/* Finds the largest layout for `places`: with the run's tp and pp if one fits, otherwise the one with most workers, and
+ * of those with the largest tp, then pp, up to the run's. dp 0: there is none. */
 static void find_layout(const ls_run_attempts *a, int places, ls_layout *out) {
     const ls_layout *asked = &a->run->layout;
     int set = asked->tp * asked->pp;
@@ -97,7 +97,7 @@ static void list_layouts(ls_run_attempts *a) {
 static bool is_gpu(const ls_run_attempts *a) { return ls_device_is_gpu(a->run->chosen.name); }
 
 /* Makes the run's layout with its groups divided in proportion to `speeds`, one for each replica. Returns whether it is
- * legal; changes nothing in the run. */
+ * legal, without which *out is of no use; changes nothing in the run. */
 static bool try_shares(const ls_run_attempts *a, const double *speeds, ls_layout *out) {
     ls_run *r = a->run;
     ls_layout_request request = r->request;

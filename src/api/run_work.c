@@ -284,7 +284,7 @@ static ls_status begin_loop(ls_run *r) {
 }
 
 /* Records in the folder why a launched worker ends with a failure, and which worker is to blame. Once; nothing for
- * forked workers, which a parent watches. */
+ * forked workers, which a parent watches, and before the first step of a new run. */
 static void write_end(ls_run *r, ls_status status) {
     bool has_begun = r->options.resume || (r->trainer && r->trainer->step > 0);
     const ls_trainer *t = r->trainer;

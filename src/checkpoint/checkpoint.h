@@ -7,8 +7,8 @@
  * still verified. With it comes one such sum for each tensor: {"tensors": {"wte": "…", …}}, so that an error names the
  * damaged tensor. All checksums are computed from the bytes in memory before they are written.
  *
- * complete.json is written last, so a folder that has one was saved completely. This module does not interpret the
- * files' content; its callers do. */
+ * complete.json ends with a hash of itself (marker.h) and is written last, so a folder that has one was saved
+ * completely. This module does not interpret the files' content; its callers do. */
 #ifndef LS_CHECKPOINT_CHECKPOINT_H
 #define LS_CHECKPOINT_CHECKPOINT_H
 

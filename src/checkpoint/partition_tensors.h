@@ -4,8 +4,8 @@
  * (run/folder) call it.
  *
  * All workers declare the same file. Each writes the elements that its partition reports (of those that several workers
- * hold, one reports each), and reads all that it stores, in pieces of at most 1 Mi elements. No worker holds a whole
- * tensor in host memory, and no byte is written twice. */
+ * hold, one reports each), and reads all that it stores, in pieces: runs of at most 2^20 consecutive elements of a
+ * tensor. No worker holds a whole tensor in host memory, and no byte is written twice. */
 #ifndef LS_CHECKPOINT_PARTITION_TENSORS_H
 #define LS_CHECKPOINT_PARTITION_TENSORS_H
 
@@ -38,11 +38,13 @@ const ls_param *ls_partition_tensors_param(const ls_partition_tensors *tensors, 
 ls_partition_tensor ls_partition_tensors_which(const ls_partition_tensors *tensors, int i);
 
 /* Writes the elements that this partition reports with `writer`, which was created from these `decls` and may be one of
- * several writers of the file. Copies device memory to the host piece by piece. */
+ * several writers of the file. Copies device memory to the host piece by piece. The caller ends the writer, also after
+ * a failure. */
 ls_status ls_partition_tensors_write(const ls_partition_tensors *tensors, ls_partition *partition,
                                      ls_safetensors_writer *writer);
 /* Reads from `file` all elements that the partition stores, into device memory. LS_ERR_INPUT if a tensor is missing, or
- * is not fp32 of the declared shape. After weights, all workers must call ls_partition_settle(). */
+ * is not fp32 of the declared shape; tensors before it are then read already. After weights, all workers must call
+ * ls_partition_settle(). */
 ls_status ls_partition_tensors_read(const ls_partition_tensors *tensors, ls_partition *partition,
                                     const ls_safetensors *file);
 

@@ -44,7 +44,8 @@ ls_status ls_parts_put(const char *folder, int rank, const ls_byte_sum *sums, si
 }
 
 void ls_parts_give_up(const char *folder, int rank) {
-    (void)unlink(part_path(folder, "writing", rank).text); /* if this fails, too, the first worker's wait times out */
+    /* If this fails, too, rank 0 waits until the run has failed. */
+    (void)unlink(part_path(folder, "writing", rank).text);
 }
 
 /* Returns whether FOLDER/WHAT-RANK exists. */

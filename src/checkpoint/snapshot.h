@@ -10,8 +10,8 @@
 
 #include "checkpoint/partition_tensors.h"
 
-/* Elements first … first + count − 1, in canonical order, of tensor `tensor` of file number `file`, kept at element
- * `at` of the copy. */
+/* One run of consecutive elements, first … first + count − 1 in canonical order, of tensor `tensor` of file number
+ * `file` of the plan, kept at element `at` of the copy. */
 typedef struct ls_snapshot_piece {
     int file, tensor;
     size_t first, count, at;
@@ -21,7 +21,7 @@ typedef struct ls_snapshot_piece {
 typedef struct ls_snapshot {
     ls_snapshot_piece *piece; /* list of `count` pieces */
     size_t count, capacity;
-    size_t bytes;      /* of the copy */
+    size_t bytes;      /* of the copy, also before it is allocated */
     float *data;       /* NULL: no memory yet */
     ls_device *device; /* whose allocator `data` comes from; borrowed */
 } ls_snapshot;

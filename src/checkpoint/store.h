@@ -9,7 +9,8 @@
  * 1. A folder gets its final name only when all its files and its marker are on disk. So at any moment, also after
  *    kill -9 or loss of power, every checkpoint that was complete still is. If a step was being replaced at that
  *    moment, opening the store for writing gives the old or the new checkpoint the name.
- * 2. An old checkpoint is removed only after a newer one is complete, and never the one saved last nor the best one.
+ * 2. An old checkpoint is removed only after a newer one is complete, and never the one saved last, the best one, or
+ *    the newest that ls_store_set_clean() covers.
  * 3. `latest` and `best` name complete checkpoints. After a crash they may be one behind: `latest` until the store is
  *    opened for writing, `best` until the next save.
  *
@@ -37,8 +38,8 @@ typedef struct ls_store_entry {
  * failure. */
 ls_status ls_store_open(const char *dir, ls_store_mode mode, ls_store **out);
 void ls_store_close(ls_store *store);
-/* Sets how many complete checkpoints to keep: each save removes older ones than the newest `keep`. 0, the default, and
- * negative numbers keep all. */
+/* Sets how many complete checkpoints to keep: each save removes older ones than the newest `keep`, except those that
+ * the next functions keep. 0, the default, and negative numbers keep all. */
 void ls_store_set_keep(ls_store *store, int keep);
 /* Keeps, besides the newest ones, the first checkpoint at or after each multiple of `steps`; 0, the default: none. No
  * effect while all are kept. */
@@ -67,10 +68,10 @@ bool ls_store_follow(const char *path, ls_path *folder);
 /* Opens the checkpoint of a step and reads all its files to compare checksums. LS_ERR_INPUT says what is missing or
  * damaged. `progress` may be NULL. */
 ls_status ls_store_verify(const ls_store *store, int64_t step, ls_checkpoint_progress progress, void *ctx);
-/* Finds the newest checkpoint that verifies, from the newest back. *skipped gets a line for each damaged one ("" if
- * none); the caller frees it, also after a failure. LS_ERR_INPUT if no checkpoint is sound; then *step is −1. If memory
- * is short, or a file cannot be read (permission, I/O error), ends with that failure instead of skipping, because this
- * says nothing about damage. */
+/* Finds the newest checkpoint that verifies, from the newest back. *skipped gets a line for each damaged or incomplete
+ * one ("" if none); the caller frees it, also after a failure (NULL: out of memory). LS_ERR_INPUT if no checkpoint is
+ * sound; then *step is −1. If memory is short, or a file cannot be read (permission, I/O error), ends with that failure
+ * instead of skipping, because this says nothing about damage. */
 ls_status ls_store_newest_sound(const ls_store *store, ls_checkpoint_progress progress, void *ctx, int64_t *step,
                                 char **skipped);
 
@@ -109,9 +110,9 @@ ls_status ls_store_commit(ls_store_save *save);
 void ls_store_abort(ls_store_save *save);
 
 /* Renames every checkpoint above `step` to step-N.aside and corrects `latest`, for a run that is resumed from `step`
- * because the newer ones are damaged or hold wrong numbers. They no longer count as checkpoints. The folders stay for
- * inspection; if old checkpoints are removed at all, they are removed when the run has saved their step or a later
- * one. */
+ * because the newer ones are damaged or hold wrong numbers. They no longer count as checkpoints; `best` is corrected by
+ * the next save. The folders stay for inspection; if old checkpoints are removed at all, they are removed when the run
+ * has saved their step or a later one. */
 ls_status ls_store_rewind(ls_store *store, int64_t step);
 
 #endif

@@ -23,8 +23,9 @@ static failure failure_now(ls_status status) {
     return f;
 }
 
-/* Finds the lowest rank with a failure: each rank in turn broadcasts its status until one has failed. This takes a
- * broadcast per rank, but happens only once in a run. Collective. */
+/* Sets *rank to the lowest rank with a failure and *out to that failure: each rank in turn broadcasts its status until
+ * one has failed. With none *rank is the number of members. This takes a broadcast per rank, but happens only once in a
+ * run. Collective. */
 static ls_status first_failure(ls_comm *comm, const failure *mine, int *rank, failure *out) {
     for (*rank = 0; *rank < ls_comm_size(comm); (*rank)++) {
         *out = *mine;

@@ -14,7 +14,8 @@
 
 /* Returns LS_OK if every worker passes LS_OK in `mine`, its own status. Otherwise the failing worker with the lowest
  * rank gets its own failure back, with its message, and all others get LS_ERR_PEER, which names it, so that the run has
- * one message. Collective. */
+ * one message. If a worker is lost meanwhile, a worker with a failure of its own returns that one, and the others
+ * return the failure of the collective. Collective. */
 ls_status ls_agree(ls_world *world, ls_status mine);
 /* Settles --device auto: changes *chosen to the CPU if any worker has no GPU. Forked workers chose together; workers of
  * a launcher chose separately. Collective. */

@@ -1,6 +1,7 @@
-/* dry_run.h: computes what a run would need, without running it, for `train --dry-run` and for the planner: the memory
- * of each worker, from the function that carves it; the traffic of a step, from the formulas of
- * docs/reference/memory-and-traffic.md; the schedule, by simulation; and the type of each kind of number. */
+/* dry_run.h: computes what a run would need, without running it, for `train --dry-run` and the planner, and, of that,
+ * scratch and micro-batch for the trainer, and scratch for eval and generate: the memory of each worker, from the
+ * function that carves it; the traffic of a step, from the formulas of docs/reference/memory-and-traffic.md; the
+ * schedule, by simulation; and the type of each kind of number. */
 #ifndef LS_RUN_DRY_RUN_H
 #define LS_RUN_DRY_RUN_H
 
@@ -49,13 +50,16 @@ ls_status ls_dry_reserve_forward(const ls_shape *shape, int slices, const char *
 ls_partition_feed ls_dry_feed(void);
 /* Runs the end of a step (reductions, norm, optimizer) on a device that computes nothing, to measure or price it. */
 ls_status ls_dry_update(const ls_settings *settings, ls_partition *partition, ls_device *device);
-/* Measures the memory of the worker of `rank`; `traffic` stays 0. Allocates nothing on a device. */
+/* Measures the memory of the worker of `rank`; `traffic` is 0, for a caller that needs no traffic. Copies are those for
+ * a buddy one place away (recover/copies.h), whatever distance the run chooses. Allocates nothing on a device. */
 ls_status ls_dry_measure(const ls_settings *settings, const ls_layout *layout, int rank, ls_dry_worker *out);
 /* Computes memory, traffic and schedule of all workers. Chooses the micro-batch for this machine if the layout leaves
  * it open. Borrows the settings. Call ls_dry_free() also after a failure. */
 ls_status ls_dry_run_make(const ls_settings *settings, const ls_layout *layout, ls_dry_run *out);
+/* Frees the lists, the schedule and its simulation; once. */
 void ls_dry_free(ls_dry_run *dry);
-/* Returns the fraction, from 0 to 1, of all stages' time that is bubble (a stage waits). */
+/* Returns the fraction, from 0 to 1, of all stages' time that is bubble (a stage waits) in the simulated schedule; 0 if
+ * that has no time. */
 double ls_dry_bubble(const ls_dry_run *dry);
 
 /* The type of one kind of number, and why. The texts are constants. */

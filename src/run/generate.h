@@ -3,9 +3,10 @@
  *
  * Each token is drawn from the logits of the last position, on the host, in double: scaled by the temperature, cut to
  * the top-k largest and to the smallest set whose probability reaches top-p. The draw is a function of the seed and the
- * position (rule 12), so a prompt and a seed give one text on every machine. Temperature 0 takes the largest logit, the
- * lower id where two are equal. A vocabulary may be larger than the tokenizer (padded to a multiple, for speed): ids
- * that have no text are never drawn, and count neither in top-k nor in top-p.
+ * number of the token, counted from 0 behind the prompt (rule 12), so a prompt and a seed give one text on every
+ * machine. Temperature 0 takes the largest logit, the lower id where two are equal. A vocabulary may be larger than the
+ * tokenizer (padded to a multiple, for speed): ids that have no text are never drawn, and count neither in top-k nor in
+ * top-p.
  *
  * api/generate.c and the samples of a training run (loop.c) call it. Keys and values of earlier positions stay in the
  * partition. When the model's positions are used up, the last half is kept and run again. */
@@ -20,13 +21,14 @@ typedef struct ls_generate_options {
     int64_t top_k;      /* 0: all */
     double top_p;       /* 0 < p ≤ 1 */
     uint64_t seed;
-    int64_t max_tokens;
+    int64_t max_tokens;            /* generated; the prompt does not count */
     bool no_cache;                 /* runs the whole sequence for each token: slow, for checking */
     const ls_tokenizer *tokenizer; /* only ids that have text there are drawn; borrowed; NULL: all */
 } ls_generate_options;
 
-/* Callback for each token, on every worker; sets *stop to end the generation. The id is −1 if a logit is not finite:
- * then the model has no next token. A failure ends the generation with that status. */
+/* Callback for each token, on every worker; sets *stop to end the generation. The id is −1 if the logit of an id that
+ * may be drawn is not finite, or no id may be: then the model has no next token, and id 0 takes its place if the sink
+ * goes on. A failure ends the generation with that status. */
 typedef ls_status (*ls_generate_sink)(void *ctx, int32_t id, bool *stop);
 
 /* Generates up to max_tokens tokens after the prompt. `T` is the number of positions of the partition. The prompt has
@@ -39,8 +41,9 @@ typedef struct ls_choice {
     float logit;
     int32_t id;
 } ls_choice;
-/* Draws one token from V logits and returns its id; −1 if the logit of an id with text is not finite. `position`
- * selects the random number, `scratch` has room for V entries. Public for tests. */
+/* Draws one token from V logits and returns its id; −1 if the logit of an id with text is not finite, or no id has
+ * text. `position` selects the random number (ls_generate() counts generated tokens from 0), `scratch` has room for V
+ * entries. Public for tests. */
 int32_t ls_generate_draw(const ls_generate_options *options, const float *logits, size_t V, uint64_t position,
                          ls_choice *scratch);
 

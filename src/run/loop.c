@@ -26,13 +26,14 @@ ls_status ls_loop_report(const ls_loop *l, ls_run_event event) {
 
 /* ---- stopping in time --------------------------------------------------------------------------------------------
  *
- * From a signal on there are --grace seconds. Half of them, or twice the longest save so far, are kept for the save.
- * Work in progress is finished if its last duration says that there is time for it. Otherwise, and at the latest when
- * the time is up, the worker that notices abandons it (partition.h: ls_partition_ask): it keeps sending, so that no
- * peer waits for it, and reports that in the sum that all workers make at the end. */
+ * From a signal on there are --grace seconds. Half of them, or twice the longest save for which training waited so far,
+ * whichever is more, are kept for the save. Work in progress is finished if there is time for 1.25 times the duration
+ * of the last work of its kind. Otherwise, and at the latest when the time is up, the worker that notices abandons it
+ * (partition.h: ls_partition_ask): it keeps sending, so that no peer waits for it, and reports that in the sum that all
+ * workers make at the end. */
 
-/* Returns the signal that this worker, or another worker of this machine, received; 0 if none did. Passes its own on to
- * the others of the machine. The signal callback of the trainer. */
+/* Returns the signal that this worker received, else one of which another worker, of any machine, has told it; 0 if
+ * there is none. Tells the others of its own (comm/world/world.h). The signal callback of the trainer. */
 static int asked(void *ctx) {
     const ls_loop *l = ctx;
     ls_world *world = l->trainer->world;
@@ -66,8 +67,8 @@ static void begin_work(ls_loop *l, ls_phase phase, double usual_s) {
 /* Stores how long the work took in *usual_s, one of l->work. */
 static void end_work(const ls_loop *l, double *usual_s) { *usual_s = ls_clock_seconds() - l->work.begin_s; }
 
-/* Sets l->stop to the signal for which all workers stop, if any received one: after work that was cut short, and at the
- * start. Collective. */
+/* Sets l->stop to the signal for which all workers stop, if any received one: SIGINT before SIGTERM before SIGUSR2.
+ * Called after work that was cut short, and at the start. Collective. */
 static ls_status agree_stop(ls_loop *l) {
     static const int signals[] = {SIGUSR2, SIGTERM, SIGINT};
     enum { SIGNALS = sizeof signals / sizeof *signals };
@@ -183,7 +184,7 @@ static ls_status take_event(void *ctx, const ls_train_event *event) {
 }
 
 /* Adds the busy times of a step to the watch that decides whether to redistribute the groups among replicas, and notes
- * if it asks for that. Rank 0 only. */
+ * if it asks for that. Does nothing in a step without a report of worker times (time.due). Rank 0 only. */
 static void look_at_shares(ls_loop *l, double step_s) {
     const ls_trainer *t = l->trainer;
     double left_s = step_s * (double)(t->settings.options.steps - t->step);
@@ -266,7 +267,7 @@ static ls_status after_step(ls_loop *l) {
     return LS_OK;
 }
 
-/* Returns the seconds since a worker was lost; at least 0.001. */
+/* Returns the seconds since a worker was lost; 0.001 if no loss was seen, as after a resize. */
 static double lost_s(const ls_loop *l) {
     uint64_t seen_ns = ls_world_attempt(l->world)->seen_ns, now_ns = ls_clock_ns();
     return seen_ns > 0 && now_ns > seen_ns ? (double)(now_ns - seen_ns) * 1e-9 : 1e-3;

@@ -10,8 +10,8 @@
  * 2. A checkpoint that cannot be written, for example because the disk is full, does not end a run either: a warning
  *    follows, and the next one is tried when it is due. Only the last checkpoint of a run must succeed.
  * 3. After any other failure ls_loop_run() first saves the last completed step if its state is sound: all workers left
- *    the step before its update, weights and optimizer state are finite, and no check failed. This checkpoint removes
- *    no older one. */
+ *    the failed step before its update (outside a step: there is a single worker), it was not a save that failed,
+ *    weights and optimizer state are finite, and no check found damage. This checkpoint removes no older one. */
 #ifndef LS_RUN_LOOP_H
 #define LS_RUN_LOOP_H
 
@@ -54,7 +54,7 @@ typedef struct ls_loop_shares {
 /* Times in seconds, for the decision whether work that is begun would end within the grace period after a signal. */
 typedef struct ls_loop_work {
     double begin_s; /* when the present work (a step, an evaluation, a sample) began, by ls_clock_seconds() */
-    double usual_s; /* how long the last one of its kind took; 0: not known */
+    double usual_s; /* how long the last one of its kind took; 0: there was none */
     double step_s, evaluation_s, sample_s; /* how long the last ones took */
 } ls_loop_work;
 
@@ -96,17 +96,21 @@ void ls_loop_end(ls_loop *loop);
 
 /* Runs all steps of the settings. Returns LS_OK, or the status of ls_stop_status_of() after a signal: the current step
  * was then finished or abandoned, and the last completed one is saved. In a supervised run also returns LS_OK when all
- * workers leave so that the run continues with others (`leaves`). */
+ * workers leave so that the run continues with others (`leaves`): for new shares, for a resize, or because a worker has
+ * wrong numbers. */
 ls_status ls_loop_run(ls_loop *loop);
 
 /* Makes and records one step, for a caller with its own loop. Returns LS_OK also if all workers must stop after it,
  * which `stop` says, and if it was abandoned: then it does not count in `step` of the trainer, and out->loss is NaN. */
 ls_status ls_loop_step(ls_loop *loop, ls_step *out);
-/* Evaluates the validation data, records and reports the result. Returns LS_OK also if a worker abandoned it to stop in
- * time; then out->loss is NaN. */
+/* Evaluates the validation data, records and reports the result. Loss and accuracy (−1: not an image model) are the
+ * same on all workers, out->seconds is set on rank 0 alone, and the other members stay 0. Returns LS_OK also if a
+ * worker abandoned it to stop in time: then out->loss is NaN, `validation` counts no evaluation, and is_due is set in
+ * it. */
 ls_status ls_loop_evaluate(ls_loop *loop, ls_evaluation *out);
-/* Writes a checkpoint, which is on disk on return. Does nothing if this step is saved already, or nothing is saved at
- * all. */
+/* Writes a checkpoint, which is on disk on return. Does nothing if this step is saved already, if nothing is saved at
+ * all, or if a signal stops the run before its first step. Fails before it writes if the state is damaged or not
+ * finite. */
 ls_status ls_loop_save(ls_loop *loop);
 
 #endif

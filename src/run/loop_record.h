@@ -1,5 +1,6 @@
 /* loop_record.h: the lines of metrics.jsonl and the log of state sums of a run, as the loop writes them; private to
- * loop*.c. Rank 0 alone calls these functions, except ls_loop_record_state().
+ * loop*.c. Rank 0 alone calls these functions, except ls_loop_record_state(), _stop() and _end(), which every worker
+ * calls.
  *
  * Lines that cannot be written never end the run, because its weights are worth more than its metrics: the first such
  * line is a warning at once, and ls_loop_record_end() names the steps whose lines are missing. */
@@ -27,11 +28,12 @@ typedef struct ls_loop_record {
 } ls_loop_record;
 
 /* Writes the line of a step; before the first one the line of the start of this process, and after it lines of
- * --numerics if they are due. gpu_wait_ms: how long the host waited for its GPU in this step; below 0: there is no GPU,
- * and the figure is left out. */
+ * --numerics if they are due and the step made an update. gpu_wait_ms: how long the host waited for its GPU in this
+ * step; below 0: there is no GPU, and the figure is left out. */
 void ls_loop_record_step(ls_loop *loop, const ls_step_result *result, const ls_step *step, double gpu_wait_ms);
 /* Appends the sums of the state by tensor, after the previous step, to this worker's log, which `lockstep bisect`
- * reads. Every worker calls it after each step. A failure only disables the log, with a warning. */
+ * reads. Every worker calls it after each step, because those sums become known only within the next step
+ * (state_hash.h). Does nothing without state sums (--check off). A failure only disables the log, with a warning. */
 void ls_loop_record_state(ls_loop *loop);
 /* Writes the line of a guard's event. */
 void ls_loop_record_event(ls_loop *loop, const ls_train_event *event);
@@ -41,7 +43,7 @@ void ls_loop_record_evaluation(ls_loop *loop, const ls_evaluation *evaluation);
 void ls_loop_record_sample(ls_loop *loop, const char *text, size_t bytes);
 /* Writes the line of a save, also of a failed one, so that a resumed run that does not find the checkpoint can tell. */
 void ls_loop_record_save(ls_loop *loop, const ls_save_outcome *outcome);
-/* Writes why the run stops, if steps are left and a line of this process exists; else does nothing. */
+/* Writes why the run stops, on rank 0, if steps are left and a line of this process exists; else does nothing. */
 void ls_loop_record_stop(ls_loop *loop, const char *reason);
 /* Warns of missing lines and closes the log of state sums; metrics stay open. */
 void ls_loop_record_end(ls_loop *loop);

@@ -19,8 +19,9 @@ enum { NOTE_MAX = 256, BEST_SHARE = 10 };
 /* ---- outcomes ---------------------------------------------------------------------------------------------------- */
 
 /* Chooses the interval of --save-every auto with the formula of Young and Daly: with one failure every M seconds and
- * saves that cost C seconds, an interval of √(2 · C · M) loses least. At least two saves long, so that each save can
- * finish. Called on rank 0, whose clock counts. */
+ * saves for which training waits C seconds, an interval of √(2 · C · M) loses least. At least two saves long, so that
+ * each save can finish, and 10 s to one day; a change of at most a tenth is not made. Called on rank 0, whose clock
+ * counts. */
 static void choose_interval(ls_loop *l, const ls_save_outcome *o) {
     const double mtbf_h = 3, least_s = 10, most_s = 86400;
     const ls_options *given = &l->trainer->settings.options;
@@ -130,7 +131,8 @@ static ls_status begin_save(ls_loop *l, double since_s) {
     return status;
 }
 
-/* Saves at a step that is due, in the background if possible. A failure of the save is reported, and is LS_OK. */
+/* Saves at a step that is due, in the background if possible. A failure of the save is reported, and is LS_OK, unless
+ * the state is damaged or not finite, or a worker has failed. */
 static ls_status save_along(ls_loop *l) {
     double since_s = ls_clock_seconds();
     LS_TRY(ls_loop_settle_save(l));
@@ -146,8 +148,9 @@ static ls_status save_along(ls_loop *l) {
     return tell_saved(l, &o);
 }
 
-/* Allocates the snapshot at the first save, or halfway before it is due, so that the save itself does not wait for
- * memory. Once in a run; warns if there is too little memory. */
+/* Allocates the snapshot at the first save, or before it, so that the save itself does not wait for memory: in the
+ * second half of an interval in steps, or after a tenth of one in time. Once in a run; warns if there is too little
+ * memory. */
 static ls_status prepare_first_save(ls_loop *l, bool is_due_now) {
     const ls_settings *s = &l->trainer->settings;
     char why[LS_MESSAGE_MAX];

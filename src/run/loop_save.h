@@ -16,12 +16,13 @@ typedef struct ls_loop_saves {
     ls_saver *saver;
     bool prepared;        /* whether saves go to the background is decided */
     bool in_progress;     /* a failure now is one of a save */
-    double every_s;       /* interval by the clock, in seconds; 0: the clock does not count */
+    double every_s;       /* interval by the clock, in seconds; 0: the clock does not count. Rank 0 adapts its own to
+                             --save-every auto; the others never read theirs */
     int64_t saved_step;   /* the newest step that is saved, or being saved; −1: none */
     int64_t sound_step;   /* the one before, which takes its place if that save fails */
     ls_validation before; /* likewise, the best saved evaluation before that save */
     double saved_s;       /* when the last save began, or the run, by the clock of this worker */
-    double longest_s;     /* the longest save so far, in seconds */
+    double longest_s; /* the longest save so far for which training waited, in seconds; not those in the background */
 } ls_loop_saves;
 
 /* Opens the saver and sets which step counts as saved. Called by ls_loop_begin(). */
@@ -31,7 +32,7 @@ void ls_loop_save_end(ls_loop *loop);
 
 /* Saves after a step if a save is due (by steps, by the clock, on request, or for a best evaluation); otherwise only
  * reports a background save that has ended. A failed save is reported and does not end the run, unless the state is
- * damaged or a worker has failed. */
+ * damaged or not finite, or a worker has failed. */
 ls_status ls_loop_save_as_due(ls_loop *loop);
 /* Waits for the save in the background, if there is one, and reports its outcome. A failed save is no failure here. */
 ls_status ls_loop_settle_save(ls_loop *loop);
@@ -39,7 +40,8 @@ ls_status ls_loop_settle_save(ls_loop *loop);
  * Keeps all older checkpoints, because the cause may have begun before them. */
 ls_status ls_loop_save_last(ls_loop *loop);
 /* Returns whether, after a failure, the state is that of the last completed step on all workers, and they can still
- * save it together. Not collective. */
+ * save it together: within a step if failure.ended_whole, outside one only with a single worker; never before the first
+ * step, after a failed save, or with a damaged state. Not collective. */
 bool ls_loop_may_save(const ls_loop *loop);
 /* Returns LS_REQUEST_SAVE and LS_REQUEST_SAVE_BEST as far as the interval of --save-every in time has passed at
  * `now_s`; 0 on all ranks but 0, and while a save is in progress. Not collective. */

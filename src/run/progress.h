@@ -8,9 +8,11 @@
  * ls_progress_cadence() says which. metrics.jsonl has every step, with the loss to its last bit. Only terminals get
  * colours, and only without NO_COLOR.
  *
- * The commands of the program call it with the events of a run. The caller owns the struct, calls from one thread of
- * rank 0, and hides the block (ls_progress_hide) before it writes
- * to the terminal itself. Nothing is allocated and nothing needs to be released. A call fails only if the stream does.
+ * Also here: the summary at the end of a run, the frame around a generated sample, and the sentence about a faster
+ * matrix unit. The commands of the program call it with the events of a run; the loop frames samples. The caller owns
+ * the struct, calls from one thread of rank 0, and hides the block (ls_progress_hide) before it writes to the terminal
+ * itself. Only ls_sample_frame() allocates. No call that writes fails: a run must not end when its
+ * pipe is closed, so the stream keeps the error, and the program looks at it when it ends.
  */
 #ifndef LS_RUN_PROGRESS_H
 #define LS_RUN_PROGRESS_H
@@ -26,9 +28,9 @@
 
 enum { LS_PROGRESS_LINE_MAX = 512, LS_PROGRESS_TIME_MAX = 64 };
 
-/* Formats a duration: "1m36s", "2d03h"; "?" for NaN and for 30 years or more. */
+/* Formats a duration: "1m36s", "2d03h"; "?" for NaN and for 10^9 s (31 years) or more. */
 void ls_progress_time_text(double seconds, char text[LS_PROGRESS_TIME_MAX]);
-/* Formats a time of `ms` milliseconds with three significant digits: "0.52 ms" or "123 ms". */
+/* Formats a time of `ms` milliseconds, with two decimals below 10 ms and one below 100 ms: "0.52 ms" or "123 ms". */
 void ls_progress_ms_text(double ms, char text[LS_PROGRESS_TIME_MAX]);
 /* Formats tokens, or images, per second: "45.7k tok/s" or "312 img/s". */
 void ls_progress_speed_text(double per_s, bool is_images, char text[LS_PROGRESS_TIME_MAX]);
@@ -49,16 +51,17 @@ typedef struct ls_progress_moment {
     uint64_t since_ns; /* since the last line that stays; on a terminal since the last drawing */
 } ls_progress_moment;
 
-/* Decides whether a step is shown. With log_every N every Nth step gets a line that stays. On a terminal other steps
- * are drawn at most ten times a second. Elsewhere, with log_every 0, the first ten steps of the process get a line, and
- * then the first after five seconds without one. The last step is always shown. */
+/* Decides whether a step is shown. With log_every N every Nth step gets a line that stays. On a terminal the first step
+ * of the process is drawn at once, and other steps at most ten times a second. Elsewhere, with log_every 0, the first
+ * ten steps of the process get a line, and then the first after five seconds without one. The last step is always
+ * shown. */
 ls_progress_show ls_progress_cadence(const ls_progress_moment *moment);
 
 /* What the block shows beside the last step. */
 enum { LS_PROGRESS_POINTS = 64, LS_PROGRESS_BLOCK_LINES = 4, LS_PROGRESS_NOTICE_MAX = 160 };
 
 typedef struct ls_progress_seen {
-    /* The loss curve: means of `stride` steps each; the last point may have fewer. */
+    /* The loss curve: `count` means of `stride` steps each; the last point has in_last steps, which may be fewer. */
     double points[LS_PROGRESS_POINTS];
     int count, in_last;
     int64_t stride;
@@ -99,7 +102,8 @@ void ls_progress_init(ls_progress *progress, FILE *out, int64_t log_every);
 ls_status ls_progress_step_done(ls_progress *progress, const ls_step *step);
 /* Writes a line of its own above the drawn block: a sample, a checkpoint. `text` has no newline at its end. */
 ls_status ls_progress_note(ls_progress *progress, const char *text);
-/* Writes `text` as ls_progress_note() does, and shows the evaluation in the block from then on; NULL: none. */
+/* Writes `text` as ls_progress_note() does, and shows the evaluation in the block from then on; NULL, or a loss that is
+ * not finite: the one before stays. */
 ls_status ls_progress_evaluated(ls_progress *progress, const ls_evaluation *evaluation, const char *text);
 /* Writes `text` as ls_progress_note() does, and counts and shows its first line as a notice of a guard. */
 ls_status ls_progress_noticed(ls_progress *progress, const char *text);
@@ -113,12 +117,12 @@ ls_status ls_progress_end(ls_progress *progress);
  * out. Returns the number of bytes. NaN prints without a sign. */
 size_t ls_progress_format(const ls_step *step, double eta_s, int columns, char line[LS_PROGRESS_LINE_MAX]);
 /* Returns the estimated seconds until the last step, from a moving average of step times; negative before the first
- * step. */
+ * step, and behind the last. */
 double ls_progress_eta(const ls_progress *progress);
 
 /* ---- the block (progress_block.c) -------------------------------------------------------------------------------- */
 
-/* Adds a step to the loss curve and to the counts of guards. */
+/* Adds a step to the loss curve, unless its loss is not finite, and to the counts of skipped and audited. */
 void ls_progress_seen_step(ls_progress_seen *seen, const ls_step *step);
 /* The lines of a block, without newlines. `width` counts the columns, not the bytes of colours. */
 typedef struct ls_progress_block {
@@ -176,10 +180,11 @@ void ls_unit_hint_device(const ls_policy *policy, bool is_gpu, char text[LS_UNIT
 /* Writes which option gives a 16-bit run the same bits on a machine with another default unit; "" for fp32, which has
  * no units. `is_named`: the user has already chosen the unit. */
 void ls_unit_hint_agree(const ls_policy *policy, bool is_named, char text[LS_UNIT_HINT_MAX]);
-/* Sets having[u] to 1 for each unit that this worker has. The sum over all workers is the input of ls_unit_hint_text().
+/* Sets having[u] to 1 for each unit that this worker's CPU has in hardware, and to 0 for the others. The sum over all
+ * workers is the input of ls_unit_hint_text().
  */
 void ls_unit_hint_count(int64_t having[LS_UNITS]);
-/* Writes the hint for CPUs. having[u]: number of workers that have unit u; "" unless all have a faster one. */
+/* Writes the hint for CPUs. having[u]: number of workers that have unit u; "" unless all have the same faster one. */
 void ls_unit_hint_text(const int64_t having[LS_UNITS], int workers, char text[LS_UNIT_HINT_MAX]);
 
 #endif

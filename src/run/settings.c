@@ -181,8 +181,8 @@ static ls_status resolve_bn_sync(const ls_options *o, ls_settings *s) {
     return LS_OK;
 }
 
-/* Resolves the size of ghost groups, which divide a gradient group. Without --ghost it is that of a gradient group, up
- * to 32. */
+/* Resolves the size of ghost groups, which divide a gradient group. Without --ghost it is the largest divisor of a
+ * gradient group's images up to 32. LS_ERR_INPUT if that is 1, or does not divide --micro-batch. */
 static ls_status resolve_ghost(const ls_options *o, ls_settings *s) {
     size_t group = s->B / (size_t)s->groups;
     bool sync = o->bn == LS_BN_SYNC;
@@ -296,7 +296,7 @@ static ls_status resolve_lr(const ls_options *o, ls_settings *s) {
 /* ---- the run ----------------------------------------------------------------------------------------------------- */
 
 /* Parses --save-every: a number without unit counts steps, one with a unit is a time, "auto" is a time that is adapted
- * later. */
+ * later. Also refuses --early-stop without evaluations. */
 static ls_status resolve_saving(const ls_options *o, ls_settings *s) {
     const double longest_s = 366 * 86400.0;
     const int64_t most = INT64_C(281474976710655);

@@ -49,8 +49,9 @@ static inline bool ls_settings_watch_groups(const ls_settings *s) {
 }
 
 /* Resolves --precision and --matrix-unit (the instructions that multiply 16-bit matrices) into the type of activations
- * and the unit; the other members of *out are 0. Without --matrix-unit the unit is the default of --device.
- * LS_ERR_INPUT for a pair that does not fit. */
+ * and the unit; the other members of *out are 0. Without --matrix-unit the unit is chain for fp32, otherwise the
+ * default of --device; with auto it is the same, except that bf16 takes the fastest unit of this CPU where that default
+ * is chain. LS_ERR_INPUT for a pair that does not fit, and for a unit that cannot run here. */
 ls_status ls_settings_precision(const ls_options *options, ls_policy *out);
 
 enum { LS_SETTINGS_LR_TEXT_MAX = 160 };

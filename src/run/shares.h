@@ -3,12 +3,14 @@
  * the supervisor then restarts all workers with new shares.
  *
  * The time of each replica per group comes from the busy times that workers exchange in every step (worker_time.h).
- * They are judged in windows of several steps and at least two seconds, by the fastest eighth, because on a shared
- * machine most steps of a healthy worker may be delayed, but not all. New shares are requested only if
+ * They are judged in windows of at least 32 steps and two seconds, each replica by the time below which an eighth of
+ * the last 64 steps of the window lie, because on a shared machine most steps of a healthy worker may be delayed, but
+ * not all. New shares are requested only if
  *
  *   - three windows in a row have the same replica as the slowest, and a step would be at least a seventh shorter with
  *     the slowest replica at its best and the others at their worst of these windows;
- *   - the time saved in the remaining steps, of at most ten minutes, is several times the cost of a new layout;
+ *   - the time saved in the remaining steps, of at most ten minutes, is more than five times the cost of a new layout,
+ *     which counts as half a second or more;
  *   - the last change was at least half a minute ago; this minimum doubles with each change.
  *
  * The bits are the same under all shares. */
@@ -24,9 +26,11 @@ typedef struct ls_share_watch {
     double cost_s;           /* of a new layout in seconds, as far as is known */
     double not_before_s;     /* by ls_clock_seconds() */
     /* private */
-    int warm_up, steps, agreed, slow;           /* agreed: windows in a row in which replica `slow` was the slowest */
-    double begin_s, window_s, pause_s;          /* begin and least length of a window; least time between changes */
-    float ms[LS_SHARES_WINDOW][LS_WORKERS_MAX]; /* busy time of the slowest worker, by step of the window and replica */
+    int warm_up, steps, agreed, slow;  /* steps of the run up to WARM_UP, which are not judged; steps of the window;
+                                          windows in a row in which replica `slow` was the slowest (−1: none yet) */
+    double begin_s, window_s, pause_s; /* begin and least length of a window; least time between changes */
+    float ms[LS_SHARES_WINDOW][LS_WORKERS_MAX]; /* busy time of the slowest worker, by step of the window (the last 64,
+                                                   as a ring) and replica */
     /* results of the windows that agree */
     double row_ms[LS_WORKERS_MAX]; /* by replica (a row of the mesh): its busy time, see take_window() */
     double speeds[LS_WORKERS_MAX]; /* groups per millisecond */
@@ -35,7 +39,8 @@ typedef struct ls_share_watch {
 } ls_share_watch;
 
 /* Starts a watch of this layout, which is borrowed; NULL: shares are not watched. `cost_s`: what a new layout costs;
- * `times`: how often shares were changed before; `since_s`: when that was last. */
+ * `times`: how often shares were changed before; `since_s`: when that was last, by ls_clock_seconds(), ignored if
+ * `times` is 0. */
 void ls_share_watch_begin(ls_share_watch *watch, const ls_layout *layout, double cost_s, int times, double since_s);
 /* Adds the busy time of each worker in a step, by rank. Returns true if new shares are worth it; they are in
  * watch->share. `now_s`: the time by ls_clock_seconds(); `left_s`: remaining time of the run at this pace. Call it on

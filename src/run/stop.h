@@ -20,8 +20,8 @@
 
 #include "base/status.h"
 
-/* Installs handlers for SIGINT, SIGTERM, SIGHUP and SIGXCPU, and clears earlier requests, except a SIGUSR2 that arrived
- * during a hold. LS_ERR_FAILED leaves the previous handlers. */
+/* Installs handlers for SIGINT, SIGTERM, SIGHUP and SIGXCPU, and clears an earlier request to stop, unless it is a
+ * SIGUSR2 that arrived during a hold; a request to save stays. LS_ERR_FAILED leaves the previous handlers. */
 ls_status ls_stop_install(void);
 /* Restores the previous handlers, if any were replaced. The flags stay readable. */
 void ls_stop_restore(void);
@@ -34,8 +34,8 @@ ls_status ls_stop_hold(void);
 /* Ends one ls_stop_hold(); the last one restores the previous handlers of these signals. */
 void ls_stop_release(void);
 
-/* Returns the first signal to stop that arrived since the handlers were installed: SIGINT, SIGTERM (also for SIGHUP and
- * SIGXCPU) or SIGUSR2; 0: none. Any thread may call it. */
+/* Returns the first signal to stop that arrived since the handlers were installed, or a SIGUSR2 since the hold: SIGINT,
+ * SIGTERM (also for SIGHUP and SIGXCPU) or SIGUSR2; 0: none. Any thread may call it. */
 int ls_stop_signal(void);
 /* Returns when the signal of ls_stop_signal() arrived, by ls_clock_ns(); meaningless without one. */
 uint64_t ls_stop_ns(void);

@@ -70,8 +70,9 @@ static ls_status fits(const ls_room *room, const ls_settings *settings, const ls
     return LS_OK;
 }
 
-/* Returns the largest useful micro-batch, in sequences: a replica's share of the batch; in a pipeline a fraction of it,
- * because several micro-batches per stage keep the bubble small. */
+/* Returns the largest useful micro-batch, in sequences: the largest share of the batch that a replica has. In a
+ * pipeline, unless its schedule is naive or --bn sync needs the whole share at once, a fraction of it, because several
+ * micro-batches per stage keep the bubble small. */
 static size_t largest_micro(const ls_settings *s, const ls_layout *layout) {
     enum { MICROS_PER_STAGE = 4 };
     size_t most = ls_layout_largest_share(layout, s->B, s->groups);

@@ -27,7 +27,7 @@
 
 /* Callbacks that ask this worker to stop; called within steps and evaluations, so they must be fast. May be empty. */
 typedef struct ls_trainer_asked {
-    int (*signal)(void *ctx);    /* received by this worker or by another on its machine; 0: none (loop.c: asked) */
+    int (*signal)(void *ctx);    /* received by this worker, or told by another one; 0: none (loop.c: asked) */
     bool (*gives_up)(void *ctx); /* the current work must be abandoned */
     void *ctx;
 } ls_trainer_asked;
@@ -45,7 +45,8 @@ typedef struct ls_state_seen {
     bool is_summed;       /* the partition keeps sums of its state; false: not since it was loaded */
     int64_t step;         /* step after which the state has this hash; −1: none is known */
     ls_hash128 hash, sum; /* the hash, and the sum over all workers that it is made from */
-    ls_hash128 *parts;    /* of this worker, by parameter and tensor, when the sum was given */
+    ls_hash128
+        *parts; /* owned; of this worker, by parameter and tensor, when the sum was given; NULL with --check off */
 } ls_state_seen;
 
 /* Where a fork began; of any other run 0. */
@@ -114,7 +115,7 @@ ls_status ls_trainer_has_given_up(ls_trainer *trainer, bool *out);
 
 /* Makes one step: gradient, judgement by the guards, update. `stop` is a signal that this worker received, or 0, plus
  * its LS_REQUEST_* bits. Also returns LS_OK if the step was abandoned (result->gave_up, nothing changed) or skipped
- * (result->skipped). Fails as ls_trainer_gradients() does. */
+ * (result->skipped). Fails as ls_trainer_gradients() and ls_trainer_update() do. */
 ls_status ls_trainer_step(ls_trainer *trainer, int stop, ls_step_result *result);
 
 /* The first half of a step, for callers that use the gradients before the update: computes the gradient to use, after
@@ -124,7 +125,8 @@ ls_status ls_trainer_step(ls_trainer *trainer, int stop, ls_step_result *result)
  * tells the cause. */
 ls_status ls_trainer_gradients(ls_trainer *trainer, int stop, ls_step_result *result);
 /* The second half: applies the gradient with the optimizer, if result->finite, publishes the new weights to all
- * workers, and counts the step. */
+ * workers, and counts the step. Fails if a check finds that replicas differ after it: the step is then not counted, but
+ * the weights have changed. */
 ls_status ls_trainer_update(ls_trainer *trainer, const ls_step_result *result);
 
 /* Parts of the first half, for callers that compute the gradients themselves: */
@@ -142,7 +144,7 @@ size_t ls_trainer_sums(const ls_trainer *trainer);
 
 /* Computes the mean loss over the first `batches` batches of the validation data, or over all of it if that is less,
  * and *right: for an image model the accuracy from 0 to 1, otherwise −1. *loss is NaN if a loss is not finite.
- * trainer->input.has_val must be true. Returns LS_TRAINER_GAVE_UP if a worker abandoned it. */
+ * trainer->input.has_val must be true. Returns LS_TRAINER_GAVE_UP, without setting either, if a worker abandoned it. */
 ls_status ls_trainer_evaluate(ls_trainer *trainer, int64_t batches, double *loss, double *right);
 
 /* Sets *out to whether weights and optimizer state of all workers are finite, as they must be before they are saved
@@ -151,9 +153,9 @@ ls_status ls_trainer_is_finite(ls_trainer *trainer, bool *out);
 
 /* ---- before there is a trainer; these three are not collective --------------------------------------------------- */
 
-/* Sets layout->micro (sequences) to the largest micro-batch that is useful and fits into the memory of all workers:
- * that of `room`, or of this machine if it is NULL or not known. The smallest legal one is taken without a check. May
- * fail while it measures. */
+/* Sets layout->micro (sequences) to a micro-batch that fits into the memory of all workers: the largest useful one,
+ * else the first of its halves that does. Memory is that of `room`, or that of this machine if `room` is NULL or not
+ * known. The smallest legal one is taken without a check. May fail while it measures. */
 ls_status ls_trainer_choose_micro(const ls_room *room, const ls_settings *settings, ls_layout *layout);
 /* Returns the settings as functions of parallel/layout take them; borrows the model. */
 ls_layout_task ls_trainer_task(const ls_settings *settings, const ls_model *model);
@@ -166,7 +168,8 @@ ls_partition_setup ls_trainer_setup(const ls_settings *settings, const ls_layout
  * needs them to continue after the present step. saved_step is −1: the loop knows it. */
 ls_left_numbers ls_trainer_numbers(const ls_trainer *trainer);
 /* Takes the state that the workers of the previous attempt left in shared memory, and its numbers, which *out gets.
- * Fails as ls_left_take() does, with LS_ERR_INPUT if the state is incomplete; optimizer state is then 0. Collective. */
+ * Fails as ls_left_take() does, with LS_ERR_INPUT, or LS_ERR_PEER on workers that only learn of it, if the state is
+ * incomplete; optimizer state is then 0. Collective. */
 ls_status ls_trainer_take_over(ls_trainer *trainer, ls_world *world, ls_left_numbers *out);
 /* Call once, when the trainer has its first state: from now on another attempt can continue if a worker is lost.
  * `taken` is what ls_trainer_take_over() gave, or NULL. Does nothing without a supervisor. */

@@ -26,15 +26,16 @@ typedef struct ls_trainer_data {
 typedef struct ls_trainer_input {
     ls_trainer_data data;            /* borrowed */
     ls_sampler sampler, val_sampler; /* map the number of a sample to its place in the data */
-    uint64_t val_first;              /* token of the corpus with which validation begins */
-    bool has_val;                    /* there is validation data, enough for a sequence */
+    uint64_t val_first; /* token with which validation begins: of the training corpus if its end is held out; else 0 */
+    bool has_val;       /* there is validation data, enough for a sequence */
     /* private */
     int32_t *window; /* one sequence, on the host */
     uint64_t *index; /* the images of a micro-batch, on the host */
 } ls_trainer_input;
 
 /* Initializes the samplers of trainer->input.data: splits validation off the end of the corpus if it has no data of its
- * own, and sets has_val. Called by ls_trainer_create(), before there is a layout. */
+ * own, and sets has_val. Fails if the data has too few tokens for a sequence. Called by ls_trainer_create(), before
+ * there is a layout. */
 ls_status ls_trainer_open_samplers(ls_trainer *trainer);
 /* Allocates the host buffers; LS_ERR_RESOURCE. Call it when layout.micro (sequences of a micro-batch) is settled. */
 ls_status ls_trainer_open_input(ls_trainer *trainer);
@@ -45,7 +46,8 @@ void ls_trainer_close_input(ls_trainer *trainer);
  * fork's parent count. */
 uint64_t ls_trainer_samples(const ls_trainer *trainer);
 /* Returns the callbacks that read the batch of the step after trainer->step. Reads nothing yet and does not advance.
- * The feed borrows the trainer; it is valid for one step. */
+ * Sequences from B on are those of the step after that one, for a prefetch. The feed borrows the trainer; it is valid
+ * for one step. */
 ls_partition_feed ls_trainer_feed(ls_trainer *trainer);
 /* Returns the callbacks that read the validation data, from its beginning. */
 ls_partition_feed ls_trainer_validation_feed(ls_trainer *trainer);

@@ -37,8 +37,8 @@ void ls_validation_saving(ls_validation *v, int64_t step);
  * never. */
 bool ls_validation_is_over(const ls_validation *v, int64_t evaluations);
 
-/* Adds the member "validation" to state.json; adds nothing before the first evaluation. Returns false if memory is
- * short. */
+/* Adds the member "validation" to state.json; adds nothing before the first evaluation, unless one is due. Returns
+ * false if memory is short. */
 bool ls_validation_to_json(const ls_validation *v, json_t *state);
 /* Restores the state from state.json; without that member, the state before the first evaluation. LS_ERR_INPUT if the
  * member is damaged. */

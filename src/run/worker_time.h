@@ -18,7 +18,7 @@ typedef enum ls_worker_time_kind {
     LS_WORKER_WAIT,   /* for messages and collectives that were not done */
     LS_WORKER_NET,    /* part of waiting: all peers had arrived, or it is unknown which, and data was in flight */
     LS_WORKER_INPUT,  /* of busy: reading the batch */
-    LS_WORKER_QUEUED, /* runnable without a core; main thread only, as the next */
+    LS_WORKER_QUEUED, /* runnable without a core, during busy time or waiting; main thread only, as the next */
     LS_WORKER_CPU,    /* on a core */
     LS_WORKER_TIMES
 } ls_worker_time_kind;
@@ -61,8 +61,8 @@ static inline void ls_worker_time_read(ls_worker_time *time, uint64_t begin_ns) 
 static inline size_t ls_worker_time_words(const ls_worker_time *time) {
     return time->world ? (size_t)time->workers * LS_TRAFFIC_TIME_NUMBERS : 0;
 }
-/* Fills `words` (ls_worker_time_words() of them) with this worker's times since the last call, before they are summed
- * over all workers. */
+/* Fills `words` (ls_worker_time_words() of them) with this worker's times since the last call, each at most 2^31 − 1
+ * µs, before they are summed over all workers; with zeros outside a step. Does nothing for a single worker. */
 void ls_worker_time_give(ls_worker_time *time, int64_t *words);
 /* Adds the times of all workers, from the summed words, to `ms`. */
 void ls_worker_time_take(ls_worker_time *time, const int64_t *words);

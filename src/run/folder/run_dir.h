@@ -78,7 +78,7 @@ typedef struct ls_run_parent {
 } ls_run_parent;
 
 /* Makes DIR a run: writes parent.json for a fork (`parent` NULL: none), config.json and its copy, identity.json. In a
- * resumed run the last two are replaced; a damaged config.json is set aside. */
+ * resumed run config.json, its copy and identity.json are replaced; a damaged config.json is set aside. */
 ls_status ls_run_dir_begin(ls_run_dir *dir, const ls_identity *identity, const ls_options *options, ls_command command,
                            const ls_run_parent *parent);
 /* Writes layout.json, how the workers of this run are arranged, for --layout and for people; replaces that of an

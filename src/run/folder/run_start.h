@@ -4,9 +4,9 @@
  * Identity fields record the start, so that a resumed run has the same identity:
  *   start           hash of the weights it began with; absent: made from the seed
  *   start-step      of a fork: steps that the parent had done
- *   start-samples   of a fork: the parent's position in the data; 0 if the data is another
+ *   start-samples   of a fork: the parent's position in the data; 0 if data, val-fraction, seq or seed is another
  *   lr-start-step   of a fork: the step from which warm-up and decay count; absent: from 0, as in forks of version 0.1,
- *                   and if the schedule has no end (constant, step) and its warm-up is the parent's
+ *                   with the schedule step, and with constant if its warm-up is the parent's
  *
  * All calls are collective. Each worker has the identity and has opened the weights (ls_run_start_model); only rank 0
  * has the store and run directory, the others may pass NULL. Rank 0 checks and decides; if one worker fails, all fail
@@ -38,8 +38,9 @@ ls_status ls_run_start_weights(ls_trainer *trainer, ls_weights *weights, ls_iden
 ls_status ls_run_start_resume(ls_trainer *trainer, ls_store *store, const ls_run_dir *dir, ls_weights *weights,
                               ls_identity *identity, bool *anew);
 /* Starts from another run's checkpoint, in `weights`: takes over weights, optimizer state, step and, with the same
- * data, the position in it; adds the start fields to the identity. The caller destroys *parent, the identity of the
- * parent. LS_ERR_INPUT unless --steps is more than the parent has done. */
+ * data, sequence length and seed, the position in it; adds the start fields to the identity. The caller destroys
+ * *parent, the identity of the parent, also after a failure. LS_ERR_INPUT unless --steps is more than the parent has
+ * done. */
 ls_status ls_run_start_fork(ls_trainer *trainer, ls_weights *weights, ls_identity *identity, ls_identity **parent);
 
 #endif

@@ -32,7 +32,7 @@ ls_status ls_save_check_shared(ls_world *world, const char *folder);
 ls_status ls_saved_identity(const ls_checkpoint *checkpoint, ls_identity **out);
 enum { LS_SAVED_WORD_MAX = 16 };
 /* Reads precision and matrix unit (the instructions for 16-bit matrices) of the run that saved the checkpoint, as
- * option values; "" for both if the checkpoint is not of a run. */
+ * option values; "fp32" and "chain" if its identity names none, "" for both if the checkpoint is not of a run. */
 ls_status ls_saved_precision(const ls_checkpoint *checkpoint, char precision[LS_SAVED_WORD_MAX],
                              char unit[LS_SAVED_WORD_MAX]);
 enum { LS_SAVED_HASH_MAX = 33 };
@@ -43,10 +43,10 @@ ls_status ls_saved_weights(const ls_checkpoint *checkpoint, char hash[LS_SAVED_H
 ls_status ls_saved_samples(const ls_checkpoint *checkpoint, int64_t *out);
 /* Loads step, numbers, and this worker's part of weights and optimizer state into the trainer. Each worker opens the
  * checkpoint itself; rank 0 has verified its checksums and compared the identity before. Compares the state hash, if
- * one was saved, so it is collective. */
+ * one was saved and --check is not off, so it is collective; LS_ERR_INPUT if it differs. */
 ls_status ls_load(ls_trainer *trainer, const ls_checkpoint *checkpoint);
-/* Loads the same for a fork: without the evaluations and the audits of the parent, and a loss scale that the settings
- * do not allow starts again. */
+/* Loads the same for a fork: without the evaluations and the audits of the parent, a loss scale that the settings do
+ * not allow starts again, and the state hash is not compared. */
 ls_status ls_load_fork(ls_trainer *trainer, const ls_checkpoint *checkpoint);
 /* Loads the weights alone into any partition of a model with the same parameters. Not collective; ls_partition_settle()
  * must follow on all workers. */

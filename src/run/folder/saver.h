@@ -49,7 +49,8 @@ bool ls_saver_has_snapshot(const ls_saver *saver);
 
 /* Copies the state and starts a save in the background; no other may be running, and there must be a snapshot. Training
  * has waited since `since_s` (ls_clock_seconds()). `sync_fd` is a file to sync to disk before the checkpoint is
- * published, or −1; it is closed when the save ends, also on failure. A failure leaves no files. Collective. */
+ * published, or −1; it is closed when the save ends, also on failure. The state is verified (ls_trainer_prove_state)
+ * after it was copied. A failure leaves no files. Collective. */
 ls_status ls_saver_begin(ls_saver *saver, double since_s, int sync_fd);
 /* Returns whether this worker has started a background save that has not been settled yet. Local: other workers may
  * differ. */
@@ -61,8 +62,8 @@ bool ls_saver_look(ls_saver *saver, ls_save_outcome *out);
  * workers (step −1: there was none). *news: it had not been returned on this worker before. Collective. */
 ls_status ls_saver_settle(ls_saver *saver, ls_save_outcome *out, bool *news);
 
-/* Saves while training waits, from the tensors themselves; no other save may be running. Parameters as
- * ls_saver_begin(). Collective. */
+/* Saves while training waits, from the tensors themselves; no other save may be running. Parameters and verification as
+ * in ls_saver_begin(). *out is unchanged on failure. Collective. */
 ls_status ls_saver_save(ls_saver *saver, double since_s, int sync_fd, ls_save_outcome *out);
 
 #endif

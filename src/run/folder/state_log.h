@@ -4,8 +4,8 @@
  * turn
  *
  * The hash of a whole state is in the metrics (run/state_hash.h); this shows in which tensor, and in which worker's
- * part of it, two runs of the same steps first differ. At most about LS_STATE_LOG_BYTES per worker. Each worker writes
- * its own file; bisect reads all. */
+ * part of it, two runs of the same steps first differ. At most about LS_STATE_LOG_BYTES per worker, unless two slots
+ * take more. Each worker writes its own file; bisect reads all. */
 #ifndef LS_RUN_FOLDER_STATE_LOG_H
 #define LS_RUN_FOLDER_STATE_LOG_H
 
@@ -21,13 +21,13 @@ enum { LS_STATE_LOG_BYTES = 4 << 20, LS_STATE_LOG_SLOTS = 4096 };
 
 typedef struct ls_state_log ls_state_log;
 
-/* Opens or creates the file of this worker in run directory `dir`; replaces one that was written for other parameters.
- * `workers`: their number, recorded with each step. The caller closes *out. */
+/* Opens or creates the file of this worker in run directory `dir`; replaces one that was written for another number of
+ * parameters. `workers`: their number, recorded with each step. The caller closes *out. */
 ls_status ls_state_log_open(const char *dir, const ls_model *model, int worker, int workers, ls_state_log **out);
 /* Closes the file; NULL does nothing. */
 void ls_state_log_close(ls_state_log *log);
-/* Writes the parts of this worker after `step`, LS_STATE_TENSORS for each parameter, over the oldest step in the file;
- * `sum` is the sum of all workers' parts. */
+/* Writes the parts of this worker after `step`, LS_STATE_TENSORS for each parameter, into the slot of its number modulo
+ * the slots, over the step that was there; `sum` is the sum of all workers' parts. */
 ls_status ls_state_log_write(ls_state_log *log, int64_t step, ls_hash128 sum, const ls_hash128 *parts);
 
 /* The records of all workers about one step. */

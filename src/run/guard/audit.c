@@ -149,8 +149,9 @@ static ls_status compute_otherwise(ls_audit *audit, ls_partition *partition, con
     return ls_partition_compute_otherwise(partition, false);
 }
 
-/* Decides by a third computation which side of a dispute was wrong: *verdict is LS_AUDIT_OWNER, _AUDITOR or _UNKNOWN,
- * *right the correct hash of this worker's column. Collective. */
+/* Decides by a third computation which side of a dispute was wrong: *verdict is LS_AUDIT_OWNER, _AUDITOR or _UNKNOWN
+ * (some column agrees with neither side, columns blame different sides, or both of two replicas recomputed and
+ * disagree), *right the hash of this worker's column in the third computation. Collective. */
 static ls_status find_wrong(ls_audit *audit, ls_partition *partition, const ls_audit_step *step, const dispute *d,
                             ls_blame_audit_verdict *verdict, ls_hash128 *right) {
     int dp = ls_partition_setup_of(partition)->layout.dp, third = (d->auditor + dp - 1) % dp;
@@ -181,7 +182,7 @@ static ls_status is_persistent(ls_audit *audit, ls_partition *partition, const l
 }
 
 /* Sets *out to the column of the mesh (stage and tp index) in which the error occurred first, as its rank in replica 0:
- * other workers see the error only later. Collective. */
+ * other workers see the error only later. 0 if no worker of the auditor's row differs. Collective. */
 static ls_status find_column(const ls_audit *audit, ls_partition *partition, const dispute *d, int *out) {
     const ls_partition_setup *setup = ls_partition_setup_of(partition);
     size_t sites = audit->sites, at = (size_t)d->index * sites, first;
@@ -211,8 +212,8 @@ ls_status ls_audit_find_changed(const ls_audit *audit, ls_partition *partition, 
     return find_first(partition, mine, worker, &least);
 }
 
-/* Finds out which worker was wrong and whether its error is persistent; fills in *event and *result, see
- * ls_audit_run(). Collective. */
+/* Finds out which worker was wrong and whether its error is persistent, as an unknown one counts; fills in *event and
+ * *result, see ls_audit_run(). Collective. */
 static ls_status settle_dispute(ls_audit *audit, ls_partition *partition, const ls_audit_step *step, const dispute *d,
                                 ls_audit_result *result, ls_train_event *event) {
     const ls_layout *layout = &ls_partition_setup_of(partition)->layout;

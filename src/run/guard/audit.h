@@ -4,8 +4,9 @@
  *     1. Row d owns group g and hashes its gradient.
  *     2. Row d−1 recomputes g in the same step. All rows do so, each for its neighbour; with uneven shares, rows whose
  *        neighbour has no more groups wait.
- *     3. If the hashes differ, a third computation finds the faulty row: by another row or, with two rows, by both with
- *        another instruction set. The faulty row then computes g again, which shows whether the fault is persistent.
+ *     3. If the hashes differ, a third computation finds the faulty row: by another row or, with one or two rows, by
+ *        all of them with other tiles and instructions. The faulty row then computes g again, which shows whether the
+ *        fault is persistent.
  *     4. The faulty worker of that row is the one whose intermediate results differ first
  *        (parallel/partition/results.h).
  *
@@ -24,7 +25,7 @@ typedef struct ls_audit {
     int by_row[LS_WORKERS_MAX]; /* audited groups of each row in such a step */
     int groups;                 /* maximum of by_row: audits of a step, one after the other */
     int total;                  /* sum of by_row */
-    int64_t counted;            /* audits so far, which determines the next groups */
+    int64_t counted;            /* steps with audits that passed so far, which determines the next groups */
     int64_t clean_step;         /* the last step whose audits passed, or the first one of the run */
     size_t hashes, sites;       /* hashes per group: of gradients, and of intermediate results */
     ls_hash128 *owned, *made;   /* hashes by audit of the step: [groups][hashes] */
@@ -41,7 +42,7 @@ typedef struct ls_audit {
 /* Outcome of ls_audit_run(), the same on all workers. */
 typedef enum ls_audit_result {
     LS_AUDIT_PASSED,
-    LS_AUDIT_REPEAT, /* a group was wrong once: repeat the step */
+    LS_AUDIT_REPEAT, /* the owner computed a group wrongly once: repeat the step */
     LS_AUDIT_STOP    /* a worker is wrong repeatedly, or no row can be cleared */
 } ls_audit_result;
 
@@ -71,8 +72,8 @@ ls_status ls_audit_find_changed(const ls_audit *audit, ls_partition *partition, 
 
 /* The step that is audited, as ls_partition_step() takes it. */
 typedef struct ls_audit_step {
-    uint64_t step;
-    float start;
+    uint64_t step; /* number of the step, counted from 0 */
+    float start;   /* ls_trainer_backward_start() */
     ls_partition_feed feed;
 } ls_audit_step;
 

@@ -127,8 +127,8 @@ static double length_of(const ls_contribution *c, size_t peer) {
     return sqrt(c->set_squares[peer] / (double)c->set_tokens[peer]);
 }
 
-/* Records a deviation of a peer, and returns whether it counts: it is the LS_CONTRIBUTION_TIMESth of 8 steps, or longer
- * than all before. */
+/* Records a deviation of a peer, and returns whether it counts: it is at least the LS_CONTRIBUTION_TIMESth in 8 steps,
+ * or its norm is larger than all earlier ones of the set that did not stand out. */
 static bool is_confirmed(ls_contribution *c, int set, size_t peer) {
     int worker = rank_of(c, set, (int)peer);
     int times = 0;

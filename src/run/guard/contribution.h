@@ -7,12 +7,12 @@
  *     dp > 1    The norm per √tokens of what the worker sends to the reduction over replicas is compared with that of
  *               the workers that hold the same part of the model in other replicas.
  *     dp = 1    No other worker holds the same part. The norm of the worker's part of the gradient, relative to its
- *               last steps, is compared with the same ratio of the other workers: the whole gradient may grow, but
- *               the part of one worker does not grow alone.
+ *               median in the last five steps, is compared with the same ratio of the other workers: the whole gradient
+ *               may grow, but the part of one worker does not grow alone.
  *
  * The norm is that of a typical run of the worker's blocks (ls_partition_contribution()).
- * A worker alone has no peers. Deviations are judged as those of groups are, with the same threshold. A deviation
- * whose norm exceeds all earlier ones of its set is a finding at once. A shorter one must occur in
+ * A worker alone has no peers. Deviations are judged as those of groups are, with the same threshold. A deviation whose
+ * norm exceeds all earlier ones of its set that did not stand out is a finding at once. A smaller one must occur in
  * LS_CONTRIBUTION_TIMES of the last 8 steps: gradients shrink as a model learns, so that a single batch it predicts
  * badly stands out with a norm that was usual before, and a worker that computes wrongly stands out again. Findings are
  * the same on all workers, because all have the same numbers. Nothing is repeated or left out of the update. */
@@ -49,7 +49,8 @@ typedef struct ls_contribution {
     ls_contribution_finding *of; /* the findings, in ascending order of sets */
 } ls_contribution;
 
-/* Returns the share, above 0 up to 1, of a worker's gradient that costs at most about 1 % of a step to square. */
+/* Returns the share, above 0 up to 1, of a worker's gradient that costs at most about a quarter of 1 % of a step to
+ * square: a quarter of what groups may cost (watch.h). */
 double ls_contribution_share(const ls_settings *settings, const ls_layout *layout);
 /* Returns whether contributions are compared at all: more than one worker, and not --on-outlier off. */
 bool ls_contribution_is_watched(const ls_settings *settings, const ls_layout *layout);

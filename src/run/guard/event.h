@@ -30,12 +30,12 @@ typedef struct ls_outlier_pull {
 /* Members that a kind does not have stay 0. */
 typedef struct ls_train_event {
     ls_event_kind kind;
-    int64_t step;                   /* in which it happened, counted from 1 */
-    char tensor[LS_PARAM_NAME_MAX]; /* parameter, or output; "": none */
-    char block[LS_PARAM_NAME_MAX];  /* its block, such as "blocks.3"; "": none */
-    int worker;                     /* rank; of AUDIT the worker that was wrong, −1: not known */
-    int workers[LS_EVENT_WORKERS_MAX],
-        nworkers; /* REPLICA: those in the minority; transient NON_FINITE: those that had it */
+    int64_t step;                                /* in which it happened, counted from 1 */
+    char tensor[LS_PARAM_NAME_MAX];              /* parameter, or output; "": none */
+    char block[LS_PARAM_NAME_MAX];               /* its block, such as "blocks.3"; "": none */
+    int worker;                                  /* rank; of AUDIT the worker that was wrong, −1: not known */
+    int workers[LS_EVENT_WORKERS_MAX], nworkers; /* REPLICA: those in the minority; STATE: those with damage, the first
+                                                    16; transient NON_FINITE: the one that had it, if audits show it */
     /* OVERFLOW, FLOOR */
     int scale, next_scale; /* exponents of the loss scale, before and after */
     /* NON_FINITE */

@@ -18,13 +18,14 @@ typedef struct ls_guard {
     ls_exact_sum *parts;     /* [2][groups] squares of a group's gradient that this worker reports; second:
                                 the same for the two uses of a tied table, each on its own */
     ls_loss_sum *sums;       /* by group: losses of this worker; after the sum, of all workers */
-    double *squares;         /* by group: summed over all workers, without a table that embedding and head share … */
-    double *all_squares;     /* … and with it */
-    double *losses;          /* by group: mean of its tokens; NaN where there are none, or one is not finite */
-    double *before;          /* squares of an earlier pass over the batch */
-    int64_t *tokens;         /* by group; 0: it is absent */
-    bool *absent;            /* by group: left out of the pass */
-    double whole_squares;    /* of the summed gradient, measured in the same way */
+    double *squares; /* by group: summed over all workers, without a table that embedding and head share …; NaN: not
+                        finite */
+    double *all_squares;  /* … and with it; likewise */
+    double *losses;       /* by group: mean of its tokens; NaN where there are none, or one is not finite */
+    double *before;       /* by group: all_squares of an earlier pass over the batch */
+    int64_t *tokens;      /* by group; 0: it is absent */
+    bool *absent;         /* by group: left out of the pass */
+    double whole_squares; /* of the summed gradient, measured in the same way */
     ls_audit audit;
     bool measures;       /* norms of groups are measured in the current pass */
     ls_outlier *outlier; /* NULL: off */
@@ -34,8 +35,9 @@ typedef struct ls_guard {
     ls_block_numerics *numerics; /* by block; NULL: off */
 } ls_guard;
 
-/* Allocates what the settings need; `outliers`: detect outlier groups. Opens neither audit nor contribution, which the
- * trainer does. Call ls_guard_close() also after a failure. */
+/* Allocates what the settings need; `outliers`: detect outlier groups. Unless norms of groups are needed, allocates
+ * `absent` alone. Opens neither audit nor contribution, which the trainer does. Call ls_guard_close() also after a
+ * failure. */
 ls_status ls_guard_open(ls_guard *guard, const ls_settings *settings, bool outliers, int blocks);
 /* Frees everything, with audit and contribution, and zeroes the guard. */
 void ls_guard_close(ls_guard *guard);

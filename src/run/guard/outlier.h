@@ -2,8 +2,9 @@
  *
  * Used for groups (fixed parts of the batch; step/step_outliers.c) and for workers (contribution.c). Each step gives
  * the squared norm of the gradient and the mean loss of each of G groups. Both are tracked over groups and steps
- * (outlier.c), norms as l = ln(norm/√tokens). With d the deviation of a group, m and b the median and the upper width
- * of the largest deviations of recent steps:
+ * (outlier.c), norms as l = ln(norm/√tokens). With d the deviation of a group from the median of the others (with fewer
+ * than four groups: see outlier.c), m the median of the largest deviations of recent steps, and b the mean distance
+ * from m of those above it:
  *
  *     by norm    d ≥ m + threshold·b, and at least 0.225·threshold (6 times the peers at the default)
  *     by loss    d ≥ m + threshold·b of losses, and at least 0.125·threshold (1 nat for each token at the default),
@@ -47,12 +48,12 @@ typedef struct ls_outlier_step {
 } ls_outlier_step;
 
 typedef struct ls_outlier_finding {
-    size_t group;
-    bool finite;
-    double norm;              /* of the group's part of the gradient of the mean loss; NaN unless finite */
-    double median;            /* the norm expected from its peers; NaN without peers */
-    double spread;            /* natural logarithms; NaN before the warm-up is over */
-    double score;             /* infinity unless finite */
+    size_t group;  /* its number; in contribution.c of the peer */
+    bool finite;   /* the squares of its gradient are */
+    double norm;   /* of the group's part of the gradient of the mean loss; NaN unless finite */
+    double median; /* the norm expected from its peers; NaN without peers */
+    double spread; /* natural logarithms; NaN before the warm-up is over */
+    double score;  /* d in spreads; infinity unless finite; 0: cannot be judged, before the warm-up or without peers */
     double loss, loss_median; /* of the group, and of its peers; NaN: not known */
     double loss_score;        /* 0: not known; at least the threshold: the loss stands out */
 } ls_outlier_finding;
@@ -65,7 +66,8 @@ void ls_outlier_destroy(ls_outlier *outlier);
 /* Writes the outliers of a step to `findings`, which has room for all groups, in ascending order; returns their number.
  * Remembers nothing: a step may be judged again, without the groups that were dropped. */
 size_t ls_outlier_judge(ls_outlier *outlier, const ls_outlier_step *step, ls_outlier_finding *findings);
-/* Remembers the step that was judged last, once; to be called for steps that count, not for those that are skipped. */
+/* Remembers the step that was judged last, without its outliers, once; to be called for steps that count, not for those
+ * that are skipped. */
 void ls_outlier_remember(ls_outlier *outlier);
 
 /* Writes the history as words, for a checkpoint. */

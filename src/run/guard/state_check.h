@@ -12,7 +12,8 @@
 
 /* Returns what is checked: off, replicas or state, --check auto resolved by what it costs; the same on all workers. */
 ls_check ls_check_choose(const ls_settings *settings, const ls_layout *layout);
-/* Returns the interval, in steps, of the full check after backward; 0: never. */
+/* Returns the interval, in steps, of the full check after backward: 1 with --check state, with auto as often as
+ * 1 % of a step allows; 0, never, with off and replicas. */
 int64_t ls_check_every(const ls_settings *settings, const ls_layout *layout);
 
 enum { LS_CHECK_TEXT_MAX = 240 };

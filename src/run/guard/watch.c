@@ -40,7 +40,7 @@ static bool takes_memory(const ls_settings *s, const ls_layout *layout) {
     return false;
 }
 
-/* Returns a lower bound of the number of matrix elements in the blocks of one worker. */
+/* Returns the number of matrix elements in the transformer blocks of one worker, on average over the stages. */
 static size_t matrix_elems(const ls_shape *shape, const ls_layout *layout) {
     size_t rows = ls_shape_qkv_width(shape) + ls_shape_query_width(shape) + ls_shape_mlp_width(shape) + shape->hidden;
     return shape->L * shape->C * rows / (size_t)(layout->tp * layout->pp);

@@ -15,15 +15,16 @@
 #include "run/settings.h"
 
 typedef enum ls_watch {
-    LS_WATCH_OFF, /* by --on-outlier off */
-    LS_WATCH_ON,
+    LS_WATCH_OFF,    /* by --on-outlier off */
+    LS_WATCH_ON,     /* groups are compared */
     LS_WATCH_ALONE,  /* off: a single group has no peers */
     LS_WATCH_MEMORY, /* off: it needs memory for per-group gradients */
     LS_WATCH_TIME,   /* off: groups or model are too small */
-    LS_WATCH_DEVICE, /* off: it would need GPU memory */
+    LS_WATCH_DEVICE, /* off: on a GPU, whose memory it might need */
 } ls_watch;
 
-/* Decides whether gradient groups are compared, and if not, why. The same on all workers. */
+/* Decides whether gradient groups are compared, and if not, why; with --on-outlier warn, skip-group and stop they
+ * always are. The same on all workers. */
 ls_watch ls_watch_choose(const ls_settings *settings, const ls_layout *layout);
 
 /* Returns the tokens per group from which on squaring its gradient costs less than 1 % of a step. */

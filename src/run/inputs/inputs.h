@@ -66,7 +66,8 @@ ls_status ls_image_option_open(const char *source, const ls_shape *shape, bool l
                                uint64_t count, ls_images **out);
 /* Returns the size, channels and classes that data must have for the model. */
 ls_images_about ls_image_option_about(const ls_shape *shape);
-/* Fails if a flag is for the other kind of model (text options for an image model, --augment for a language model). */
+/* Fails if a flag is for the other kind of model (text options for an image model, --augment for a language model);
+ * options from a file or the environment, which may be for several models, pass. */
 ls_status ls_image_option_check(const ls_options *options, const ls_shape *shape);
 /* Fails with LS_ERR_INPUT if the model is an image model, which `what` (a command or option, for the message) does not
  * support. */

@@ -96,7 +96,8 @@ typedef struct told {
     uint32_t number;
     bool decay, running, rounded;
     double follow;
-    uint64_t begin, state_first, elems, pieces; /* `begin` among the local rows */
+    uint64_t begin, state_first, elems, pieces; /* in elements: of the own ones in the local weight, and as a sum of the
+                                                   state counts them; how many; pieces that follow */
 } told;
 
 /* A growing list of bytes. */

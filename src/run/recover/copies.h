@@ -5,7 +5,8 @@
  * same bits: 4 bytes for each parameter travel, and no moment ever does but at the start. What is unique, and so
  * copied:
  *
- *     moments     with --zero 1 and above, and with dp 1: of all but what several workers of a TP group hold alike
+ *     moments     with --zero 1 and above, and with dp 1: of all but what several workers of a TP group hold alike and,
+ *                 with dp above 1, vectors, which are not sharded
  *     weights     where moments are, and no replica has them: with --zero 3, with dp 1, and with 16-bit weights that
  *                 are rounded from fp32 ones, which only the owner of the moments has
  *
@@ -44,7 +45,7 @@ typedef struct ls_copies {
     ls_journal journal;    /* of updates on a CPU; its slots, and the cells, belong to lists.c */
     ls_comm *comm;         /* borrowed, */
     int from, to;          /* and `keeps` and `kept_by` by their rank in it */
-    size_t sends;          /* number of own parameters that are sent */
+    size_t sends;          /* number of own parameters that are sent; 0: all that this worker has is elsewhere, too */
     const ls_param **sent; /* those parameters; borrowed */
     ls_request **request;  /* of the sends under way: up to four for each parameter */
 } ls_copies;
@@ -60,7 +61,7 @@ int ls_copies_keeps(const ls_layout *layout, int rank, int shift);
 
 /* Chooses the buddies and allocates the copies; they are empty until ls_copies_fill(). Needs the partition. Makes none,
  * and returns LS_OK, without --state-copies, without another worker or a supervisor, or if any worker lacks memory:
- * self->copies is then NULL and self->no_copies says why. Collective. */
+ * self->copies is then NULL and, with --state-copies, self->no_copies says why. Collective. */
 ls_status ls_copies_open(ls_recover *self, const ls_world *world);
 /* Frees the copies. Lists in shared memory are freed with the world. Not collective; does nothing without copies. */
 void ls_copies_close(ls_recover *self);

@@ -26,8 +26,9 @@ typedef struct ls_ends {
  * 0's. Collective. */
 ls_status ls_ends_begin(ls_ends *ends, ls_world *world, const char *run);
 /* Records, once, the worker that caused the failure of `step` with which this worker ends, if that is known; keeps the
- * message. Waits at most a few seconds for the file system, because the job must end. `blame` NULL: no worker computed
- * wrongly; then a worker that did not answer is reported. */
+ * message. Waits at most a few seconds for the file system, because the job must end. `blame` NULL, or without
+ * is_found: no worker computed wrongly; then a worker that did not answer is reported, if `status` is LS_ERR_DEADLINE.
+ * With is_found rank 0 alone writes, and a barrier follows, so all workers call it; otherwise it is not collective. */
 void ls_ends_write(ls_ends *ends, ls_world *world, const ls_wrong *blame, int64_t step, ls_status status);
 
 #endif

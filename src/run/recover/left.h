@@ -17,7 +17,8 @@
  * pieces that it holds, and each new worker copies the pieces that it needs. The layouts may differ.
  *
  * The assembled state is used only if its hash equals the hash that the old workers recorded after the step. There is
- * no such hash if not all of them completed the last update, or with --check off.
+ * no such hash if not all of them completed the last update, or with --check off. The state is then used if copies of
+ * it (copies.h) equal their originals; without copies it is used unverified, unless the workers left because of damage.
  *
  * Surviving workers copy tensors from device memory to the shared segment before they exit (rescue.c). Of a lost worker
  * only its numbers remain, and what other workers hold of its state. */
@@ -60,15 +61,17 @@ typedef struct ls_left ls_left;
 
 /* ---- of a worker ------------------------------------------------------------------------------------------------- */
 
-/* Lists the tensors of the partition in shared memory, where the supervisor and the next workers find them. Fails only
- * for lack of memory. */
+/* Makes the records in shared memory where the supervisor and the next workers find what this worker leaves, and on a
+ * CPU lists the tensors of the partition there; tensors of a GPU are listed by ls_left_rescue(). Fails only for lack of
+ * memory. */
 ls_status ls_left_open(ls_recover *self, ls_world *world);
 /* Frees the shared memory that workers first, first + step, … of the previous attempt left and that recovery does not
- * need: all but their lists, tensors and journals. */
+ * need: all but their numbers, lists, tensors and journals. */
 void ls_left_trim(const ls_segment *before, int first, int step);
 /* Fills weights and optimizer state from what the previous attempt left, and sets *out to its numbers. Completes an
- * update that was interrupted first. LS_ERR_INPUT on all workers if the state is incomplete or damaged; the caller then
- * resumes from the newest checkpoint. Collective. */
+ * update that was interrupted first. LS_ERR_INPUT, or LS_ERR_PEER on workers that only learn of it, if the state is
+ * incomplete or damaged; optimizer state is then 0, *out may be set, and the caller resumes from the newest checkpoint.
+ * Collective. */
 ls_status ls_left_take(ls_recover *self, ls_world *world, ls_left_numbers *out);
 /* Sets this worker's optimizer state to 0, so that a run that starts again does not begin with a part of what was
  * taken. Ignores failures. */
@@ -92,7 +95,8 @@ ls_status ls_left_stepped(ls_recover *self, int64_t step);
  * are lost. A CPU needs no mark. */
 ls_status ls_left_mark(ls_recover *self, int64_t updates);
 /* Copies the state from device memory to shared memory before this worker leaves. Does nothing on a CPU, whose state is
- * there already, or if it was done. Not collective; uses no other worker. */
+ * there already, if it was done, before the first ls_left_mark(), or on a device that cannot. Not collective; uses no
+ * other worker. */
 ls_status ls_left_rescue(ls_recover *self, ls_world *world);
 /* Records that evaluation, sample and checkpoint after the last step are done. `saved_step`: newest step that is
  * certainly saved, −1: none. */

@@ -15,8 +15,8 @@ typedef struct ls_left_piece {
 typedef struct ls_left_tensor {
     uint64_t w, g, moment[2], cells; /* locations; the cells count the progress of an update */
     uint64_t elems;                  /* elements that the worker updates */
-    uint64_t once_begin, once_end;   /* of them, those that it reports */
-    uint64_t first;                  /* of them, in a sum of the state */
+    uint64_t once_begin, once_end;   /* of them, those that it reports; equal: none */
+    uint64_t first;                  /* number of the first of them, as a sum of the state counts elements */
     uint32_t number;                 /* of the parameter in the model */
     bool decay, running, rounded;    /* as in ls_param, for the update */
     double follow;
@@ -28,9 +28,10 @@ enum { LS_LEFT_SPLIT = 1, LS_LEFT_SHARDED = 2, LS_LEFT_KINDS = 4 };
 
 /* Part of the sum of the state after a step. */
 typedef struct ls_left_sum {
-    _Atomic int64_t step;           /* −1: being written */
+    _Atomic int64_t step;           /* −1: being written, or not yet */
     ls_hash128 part;                /* sum of what this worker reports */
-    ls_hash128 kind[LS_LEFT_KINDS]; /* of own tensors: with what others report as well */
+    ls_hash128 kind[LS_LEFT_KINDS]; /* sum by kind of all that this worker updates, whichever worker reports it; 0 for
+                                       copies */
 } ls_left_sum;
 
 /* Tensors in this worker's memory: its own, or copies that it keeps for another worker. */
@@ -39,7 +40,7 @@ typedef struct ls_left_part {
     uint64_t shared, shared_at;   /* reported by another worker, but updated by this one too */
     uint64_t tensors, tensors_at; /* that updates change */
     uint64_t slots, slots_at;     /* of the journal: elements that an update was just changing */
-    ls_left_sum sums[2];          /* of what is reported, by steps mod 2 */
+    ls_left_sum sums[2];          /* of the state after a step, by the step mod 2; on a GPU never written */
 } ls_left_part;
 
 struct ls_left {
@@ -85,8 +86,8 @@ void ls_left_use_journal(ls_recover *self, const ls_world *world);
 /* Returns what worker `local` of an attempt left; NULL: nothing. */
 static inline ls_left *ls_left_of(const ls_segment *segment, int local) { return ls_segment_kept(segment, local); }
 
-/* Copies the numbers of the most advanced worker (the lowest rank of several) to *out. Returns false if no worker left
- * any. (left.c) */
+/* Copies the numbers of the most advanced worker (the lowest rank of several) to *out; `settled` is false unless that
+ * is worker 0, which alone knows. Returns false if no worker left any. (left.c) */
 bool ls_left_newest(const ls_segment *segment, ls_left_numbers *out);
 
 #endif

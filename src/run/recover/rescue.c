@@ -1,10 +1,10 @@
 /* rescue.c: copies tensors from device memory to the shared segment before a worker exits.
  *
- * The worker exits because another one was lost, at any point of a step. Its state is that of the last update that it
- * launched, which waits for no other worker (step.c); the event after the update shows when it is complete. After that
- * nothing changes the state. The gradient may be incomplete, but then no worker has decided the step, so it is not
- * used; if a worker has decided, the gradient was complete, because all workers read its squares first. So the segment
- * gets what a worker on a CPU leaves: tensors, gradients, and the progress of updates. */
+ * The worker exits because another one was lost, at any point of a step, or because all leave. Its state is that of the
+ * last update that it launched, which waits for no other worker (step.c); the event after the update shows when it is
+ * complete. After that nothing changes the state. The gradient may be incomplete, but then no worker has decided the
+ * step, so it is not used; if a worker has decided, the gradient was complete, because all workers read its squares
+ * first. So the segment gets what a worker on a CPU leaves: tensors, gradients, and the progress of updates. */
 #include <stdlib.h>
 
 #include "comm/world/world.h"

@@ -19,10 +19,10 @@ typedef struct sources {
     const ls_segment *segment;
     ls_left_numbers numbers;
     bool gone[LS_WORKERS_MAX];     /* by old worker: nothing of its memory is used */
-    bool damaged[LS_WORKERS_MAX];  /* because it is not what it was */
-    bool was_late[LS_WORKERS_MAX]; /* as its last update found */
+    bool damaged[LS_WORKERS_MAX];  /* because it does not match its sums; else it is lost */
+    bool was_late[LS_WORKERS_MAX]; /* its last update found that, and skipped a block */
     bool any_gone;
-    bool refused;         /* what was put together is not what it should be */
+    bool refused;         /* the assembled state has another hash than was recorded, or copies differ from it */
     ls_left_piece *piece; /* reported by surviving workers, by parameter, tensor and first element */
     ls_left_piece *spare; /* other locations of what lost workers reported, and of more */
     size_t pieces, spares;
@@ -370,8 +370,8 @@ static bool are_same(const ls_segment *segment, const ls_left_part *own, const l
     return true;
 }
 
-/* Accepts a state whose sum no worker has recorded, because the update was completed afterwards, if all copies equal
- * their originals; otherwise LS_ERR_INPUT. Collective. */
+/* Accepts a state whose sum no worker has recorded, because the update was completed afterwards or with --check off, if
+ * all copies equal their originals, so also if there are no copies; otherwise LS_ERR_INPUT. Collective. */
 static ls_status compare_copies(ls_recover *self, sources *from) {
     int64_t other = 0;
     int size = self->world ? ls_world_size(self->world) : 1;

@@ -63,8 +63,8 @@ static ls_status rerun_step(ls_trainer *t, int stop, ls_step_result *result) {
     return ls_step_end_run(t, &event, NULL);
 }
 
-/* Handles an overflow of scaled gradients: lowers the loss scale and skips the step (result->skipped), or ends the run
- * at the lowest scale, after another pass that locates the overflow. */
+/* Handles an overflow of scaled gradients: lowers the loss scale and skips the step (result->skipped), or ends the run:
+ * at the lowest scale, after another pass that locates the overflow, or if memory is damaged. */
 static ls_status handle_overflow(ls_trainer *t, int stop, ls_step_result *result) {
     ls_train_event event = {.kind = LS_EVENT_OVERFLOW, .scale = t->scale.exponent};
     ls_loss_scale_verdict verdict = ls_loss_scale_after(&t->scale, &t->settings.loss_scale, true);
@@ -108,7 +108,8 @@ static ls_status end_audit(ls_trainer *t, ls_train_event *event) {
 }
 
 /* Audits gradient groups (recomputes them on another replica and compares) until all audits of the step have passed for
- * the same gradient. A transient error of the owner repeats the pass; a persistent one ends the run. */
+ * the same gradient. A transient error of the owner repeats the pass, one of the auditor only its audit; a persistent
+ * one, or too many of either, ends the run. */
 static ls_status run_audits(ls_trainer *t, int stop, ls_step_result *result) {
     enum { TRIES = 3 }; /* per worker, each of which may err once */
     ls_audit *a = &t->guard.audit;

@@ -52,8 +52,9 @@ void ls_step_blame(ls_trainer *t, const ls_train_event *event, int worker, int64
 /* Returns whether a pass over the batch reads the fp32 weights that an update writes, and not a 16-bit copy of them. */
 static bool is_read(const ls_param *param) { return !param->own_w16; }
 
-/* Returns the last step whose state is certainly sound. An update found the damage; without a check after the last
- * pass, weights may have changed before the pass read them, so that step is not sound either. */
+/* Returns the last step whose state is certainly sound: the present one, or the one before it if an update found the
+ * damage in weights that its pass had read, and no full check followed that pass. The weights may then have changed
+ * before the pass read them. */
 static int64_t last_sound_step(const ls_trainer *t, const ls_check_finding *f) {
     bool is_used = f->is_late && f->tensor == LS_CHECK_WEIGHT && is_read(ls_model_param(t->model, f->param));
     return is_used && !t->checks.is_checked ? t->step - 1 : t->step;

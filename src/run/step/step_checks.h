@@ -41,9 +41,9 @@ ls_status ls_step_check_replicas(ls_trainer *trainer);
 /* Sets event->step to the present step and passes the event to trainer->events, whose status it returns. Not
  * collective. */
 ls_status ls_step_report(ls_trainer *trainer, ls_train_event *event);
-/* Returns LS_ERR_FAILED with the event as the message. Sets trainer->failure.ended_whole, which says that weights and
- * optimizer state are sound and unchanged: true unless a check found damage. A barrier first: rank 0 records the event
- * before any worker exits. `advice` ends the message; NULL if only the doctor, which sees the whole
+/* Returns LS_ERR_FAILED with the event as the message, on all workers. Sets trainer->failure.ended_whole, which says
+ * that weights and optimizer state are sound and unchanged: true unless a check found damage. A barrier first: rank 0
+ * records the event before any worker exits. `advice` ends the message; NULL if only the doctor, which sees the whole
  * run, can give advice. */
 ls_status ls_step_end_run(ls_trainer *trainer, const ls_train_event *event, const char *advice);
 /* Sets in the event the steps after `sound_step`, which no check has covered, as suspect; none if that is the last

@@ -28,7 +28,7 @@ static int owner_of(const ls_trainer *t, int group) {
 }
 
 /* Returns whether the first `count` findings have nearly (to 1/16) the same squares as in the pass before, so that they
- * are no transient fault. A rounding difference is no fault. */
+ * are no transient fault. A rounding difference is no fault; findings whose norm was not finite are not compared. */
 static bool is_repeated(const ls_trainer *t, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const ls_outlier_finding *f = &t->guard.findings[i];
@@ -63,8 +63,9 @@ static ls_status pass_alone(ls_trainer *t, int stop, size_t count, float start, 
 }
 
 /* Measures how the flagged groups change the gradient, by two more passes: the angle, and the norms with and without
- * them, from three norms. *recurs is false, and *out is zero, if their norms were not reproduced. Leaves the partition
- * with the gradient without them. */
+ * them, from three norms. *recurs is false, and *out is zero, if their norms were not reproduced; the second of these
+ * passes is then not made. Leaves the partition with the gradient without the flagged groups or, if *recurs is false,
+ * of them alone. */
 static ls_status measure_pull(ls_trainer *t, int stop, size_t count, ls_step_result *result, ls_outlier_pull *out,
                               bool *recurs) {
     const ls_settings *s = &t->settings;
@@ -85,7 +86,7 @@ static ls_status measure_pull(ls_trainer *t, int stop, size_t count, ls_step_res
 }
 
 /* Reports the first `count` findings as events. `pull` is NULL if the groups were not recomputed. Fails with
- * --on-outlier stop, unless the fault was transient. */
+ * --on-outlier stop, unless the fault was transient, after the first of them. */
 static ls_status report_outliers(ls_trainer *t, size_t count, const ls_outlier_pull *pull, bool recurs) {
     const ls_settings *s = &t->settings;
     for (size_t i = 0; i < count; i++) {
@@ -114,8 +115,8 @@ static double gradient_scale(const ls_trainer *t) {
     return ls_clip_token_scale((int64_t)(t->settings.B * t->settings.T), t->scale.exponent);
 }
 
-/* Reports workers whose gradients are outliers, and adds the step to the history. Their contributions are kept, because
- * no pass is repeated for a worker; --on-outlier stop ends the run. */
+/* Reports workers whose gradients are outliers, and adds the step to the history of workers. Their contributions are
+ * kept, because no pass is repeated for a worker; --on-outlier stop ends the run. */
 static ls_status judge_workers(ls_trainer *t) {
     ls_contribution *c = &t->guard.contribution;
     ls_outlier_action action = t->settings.options.on_outlier;
@@ -138,7 +139,8 @@ static ls_status judge_workers(ls_trainer *t) {
 }
 
 /* Judges the groups, reports outliers, and leaves the partition with the gradient to use: of all groups, or, with
- * --on-outlier skip-group, without them. *told is whether there were any. Fails if all groups are outliers. */
+ * --on-outlier skip-group, without outliers that recur. *told is whether there were any; only without any the step is
+ * added to the history. Fails if all groups are outliers; with --on-outlier auto reports nothing then. */
 static ls_status judge_groups(ls_trainer *t, int stop, ls_step_result *result, bool *told) {
     const ls_settings *s = &t->settings;
     ls_guard *guard = &t->guard;
