@@ -47,7 +47,7 @@ struct ls_mail {
     channel **out, **in; /* by local number; NULL until the first message */
     listed **list;       /* by local number of the sender: arrived, not matched; oldest first */
     listed *spare;
-    record **sent; /* small messages that may still be unread */
+    record **sent; /* reused once read: small messages, perhaps unread, and large messages and notes that were read */
     size_t n_sent, sent_capacity;
     ls_request *to_self; /* sends to this very worker, chained by `message` */
 };

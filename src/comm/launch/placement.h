@@ -2,8 +2,8 @@
  *
  * Workers get neighbouring cores of this process's affinity mask, whole cores before hyperthreads. hwloc tells them
  * apart; without hwloc the mask is used in order. Cores that another run has claimed are skipped (claim.h). If fewer
- * cores are free than threads needed, no worker is pinned, and the log says so once: as a warning if another user's
- * process has claimed cores. */
+ * cores are free than threads needed, no worker is pinned. If claims are the reason, the log says so once: as a warning
+ * unless all of them belong to other runs of this user. */
 #ifndef LS_COMM_PLACEMENT_H
 #define LS_COMM_PLACEMENT_H
 

@@ -10,7 +10,7 @@
  *     peers    devices of one machine access each other's memory; no host waits for a device (peers/peers.h). Only for
  *              communicators that were made after the device was opened
  *     links    devices on different machines send each other tensors (links/links.h)
- *     staged   otherwise: copied through host memory */
+ *     staged   otherwise, and for sums of integers on devices: copied through host memory */
 #ifndef LS_COMM_MOVERS_TENSORS_H
 #define LS_COMM_MOVERS_TENSORS_H
 

@@ -202,7 +202,8 @@ static void end_attempt(crew *c) {
 }
 
 /* Returns whether a worker has left because of a signal. Workers do so after all have agreed and the last step is
- * saved, so a worker lost after that loses no state, and the run stops as it would have without the loss. */
+ * saved, so a worker lost after that loses no state, and the run stops as it would have without the loss:
+ * if so, the stop is recorded as the run's failure, which ends the other workers. */
 static bool has_stopped(crew *c) {
     const ls_failure *stop = &c->segment.header->stop;
     if (atomic_load(&stop->state) != 2) return false; /* none, or not completely written */
@@ -314,7 +315,7 @@ static void handle_signal(crew *c, int number) {
     if (again) kill_all(c);
 }
 
-/* Returns the first remaining worker that waits for no other; else the first remaining one; −1: none. */
+/* Returns the lowest rank still running that waits for no other; if all wait, the highest; −1: none runs. */
 static int find_late_worker(const crew *c) {
     int late = -1;
     for (int rank = c->workers - 1; rank >= 0; rank--) {
@@ -345,7 +346,8 @@ static void enforce_grace(crew *c) {
     kill_all(c);
 }
 
-/* Treats a worker that hangs as lost, so that it is killed and replaced; under a supervisor. */
+/* Treats a worker that hangs as lost, so that it is killed and replaced; one whose function has returned is only killed.
+ * Under a supervisor; does nothing once a worker is lost or the run has failed. */
 static void end_suspect(crew *c) {
     char text[LS_MESSAGE_MAX];
     int rank = c->lost < 0 && !ls_segment_failed(&c->segment)
@@ -375,7 +377,7 @@ static void end_stopped(crew *c) {
     kill_all(c);
 }
 
-/* Looks for workers that hang, ten times a second; under a supervisor also watches their lives, releases the segment of
+/* Looks for workers that hang, at least ten times a second; under a supervisor also watches their lives, releases the segment of
  * the attempt before once it is not needed, and passes on a request to leave. */
 static void watch_workers(crew *c) {
     if (!c->supervision) {
@@ -460,7 +462,8 @@ static ls_status place_workers(crew *c, int places) {
     return ls_placement_make(places, c->options->threads, !c->options->no_pin, &c->placement);
 }
 
-/* Returns whether the attempt ended but the run did not. */
+/* Returns whether the attempt ended but the run did not: no failure is recorded, and a worker was lost or worker 0 left to
+ * go on. Only under a supervisor. */
 static bool goes_on(const crew *c) {
     if (!c->supervision || ls_segment_failed(&c->segment)) return false;
     return c->lost >= 0 || atomic_load(&c->segment.header->workers[0].ended) == LS_ENDED_TO_GO_ON;
