@@ -112,8 +112,9 @@ typedef enum ls_words {
     LS_WORDS_PLAN,   /* the micro-batch behind the mesh, and the type */
     LS_WORDS_BRIEF   /* "dp 2 tp 2 pp 4×2 mb 1 z1 full" */
 } ls_words;
-/* Writes the knobs in one line, in one of the styles; omits neutral ones that are not always written. shares, stages:
- * lists as text, NULL: omitted. */
+/* Writes the knobs in one line, in one of the styles; omits neutral ones that are not always written, the schedule where pp
+ * is 1, and with LS_WORDS_LAYOUT those of the task. shares, stages: lists as text, NULL: omitted. A text that does not
+ * fit is cut off. */
 void ls_knobs_text(const ls_knobs *knobs, ls_words style, const char *shares, const char *stages, char *text,
                    size_t room);
 

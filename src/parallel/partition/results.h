@@ -14,7 +14,8 @@
 #include "base/hash.h"
 #include "parallel/partition/partition.h"
 
-/* The most results of a block in one direction; further ones are added to the last. */
+/* The most results of a block in one direction: number 15 is the stream, 0 … 14 are matmuls, and further matmuls are
+ * added to number 14. */
 enum { LS_RESULTS_MAX = 16 };
 
 /* Returns the number of sites of a model: LS_RESULTS_MAX for each block and direction. */

@@ -298,7 +298,7 @@ typedef struct ls_partition_sums {
     ls_loss_sum *group_losses;                       /* borrowed: also gets losses by group; NULL: none */
     ls_exact_sum *group_squares;                     /* borrowed: also gets squares of leaves; NULL: none */
     double contribution_share;                       /* of the elements to reduce: their squares are summed */
-    double contribution_scale[LS_CONTRIBUTION_RUNS]; /* all elements / those that are summed */
+    double contribution_scale[LS_CONTRIBUTION_RUNS]; /* all elements / those that are summed; 0: no such run */
 } ls_partition_sums;
 
 /* Returns how many hashes the list of hashes has room for. */
@@ -371,7 +371,7 @@ typedef struct ls_partition_check {
     ls_hash128 *shard_hashes;            /* with zero 3, by bucket and DP rank; NULL: not checked */
     bool remembers;                      /* these are of the present weights */
     bool sums_copies;                    /* the last update has summed the copies that it wrote completely */
-    int64_t seen_state[6];               /* the verdict of the last ls_partition_look_at_state() */
+    int64_t seen_state[6];               /* verdict of the last ls_partition_look_at_state() or …_update() */
     int bad_shard_param, bad_shard_row;  /* of a gathered shard that differed from its owner's; −1: none */
 } ls_partition_check;
 
