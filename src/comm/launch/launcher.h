@@ -19,8 +19,8 @@ typedef struct ls_launcher {
     ls_launcher_kind kind;
     const char *name; /* for messages */
     int rank, size;   /* as the launcher's variables say */
-    bool stale;       /* the variables are set, but no ancestor of this process is a launcher; false for torchrun, and if
-                       * /proc cannot be read */
+    bool stale; /* the variables are set, but no ancestor of this process is a launcher; false for torchrun, and if
+                 * /proc cannot be read */
 } ls_launcher;
 
 /* Detects the launcher. One that started a single process counts as none, with size 1. Check `stale` before using the

@@ -13,10 +13,10 @@
 
 typedef struct ls_placement {
     int workers, threads; /* threads of each worker */
-    int cores;            /* number of cores that this process may use */
-    bool crowded;         /* more threads than cores */
-    int *cpus;            /* workers × threads; NULL: not pinned */
-    int *claims;          /* a socket for each of `cpus`; NULL: not pinned */
+    int cores;    /* number of cores that this process may use, hyperthreads not counted if hwloc tells them apart */
+    bool crowded; /* more threads than hardware threads that it may use (ls_cpu_count()) */
+    int *cpus;    /* workers × threads; NULL: not pinned */
+    int *claims;  /* a socket for each of `cpus`; NULL: not pinned */
 } ls_placement;
 
 /* Makes a placement and claims its cores; `threads` 0 divides the cores evenly, at least one each; `pin` false leaves

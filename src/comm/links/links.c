@@ -36,8 +36,8 @@ ls_link *ls_links_from(const ls_device *device, const ls_comm *comm, int rank) {
 
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
-/* Returns the deadline of a transfer, in seconds: --timeout. Opening links has half of it, at most 60 s, because members that failed wait for
- * the others in a collective meanwhile. */
+/* Returns the deadline of a transfer, in seconds: --timeout. Opening links has half of it, at most 60 s, because
+ * members that failed wait for the others in a collective meanwhile. */
 static double deadline_s(const ls_comm *comm, const ls_links_move *m) {
     enum { OPENING_S = 60 };
     double most = comm->world->timeout_s;

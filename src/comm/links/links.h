@@ -39,13 +39,13 @@ typedef struct ls_links {
     struct ls_links *next; /* those of the worker's other communicators */
     ls_comm *comm;
     ls_device *device;
-    bool open;    /* all members opened theirs: from now on a link that fails fails the worker */
-    ls_link *all; /* of all members, for collectives; NULL: none */
-    ls_link *out[2],
-        *in[2]; /* for messages around the ring of ranks: [0] to the next and from the previous rank, [1] to the previous
-                 * and from the next; NULL: that rank is on this machine, or (two members) the same as by [0] */
-    ls_links_move first, last; /* the transfer that is watched, and the newest, which replaces it when it has ended; number
-                                * of `end` 0: none */
+    bool open;                 /* all members opened theirs: from now on a link that fails fails the worker */
+    ls_link *all;              /* of all members, for collectives; NULL: none */
+    ls_link *out[2], *in[2];   /* for messages around the ring of ranks: [0] to the next and from the previous rank, [1]
+                                * to the previous and from the next; NULL: that rank is on this machine, or (two members)
+                                * the same as by [0] */
+    ls_links_move first, last; /* the transfer that is watched, and the newest, which replaces it when it has ended;
+                                * number of `end` 0: none */
     uint64_t still_ns;         /* how long `first` has been running, counted while the host waits */
 } ls_links;
 

@@ -46,8 +46,8 @@ void ls_peers_forget(ls_peers *peers, const void *memory);
 /* Ends sharing and frees `peers`, before the device is destroyed. */
 void ls_peers_leave(ls_peers *peers);
 /* Opens the counters of the local members, once a communicator is made, and sets comm->takes_turns if one of
- * them uses this worker's GPU. All of them must have world->peers. Returns false, and logs a warning once, if a member's
- * counters cannot be opened. */
+ * them uses this worker's GPU. All of them must have world->peers. Returns false, and logs a warning once, if a
+ * member's counters cannot be opened. */
 bool ls_peers_meet(ls_comm *comm);
 
 /* Returns in *place the name by which other workers find `memory`, which the device allocated; 0 for 0 bytes.
@@ -65,8 +65,8 @@ typedef enum ls_peers_count { LS_PEERS_READY, LS_PEERS_DONE } ls_peers_count;
 ls_status ls_peers_signal(const ls_comm *comm, ls_peers_count kind, uint64_t *value);
 /* Returns a local member's counter for the communicator, in device memory; only for ls_device_await(). */
 const uint64_t *ls_peers_counter(const ls_comm *comm, int local, ls_peers_count kind);
-/* Returns LS_OK, or LS_REQUEST_WAITS if another member uses this worker's GPU (comm->takes_turns), which has not reached
- * the event: it may not be published yet (invariant 3). */
+/* Returns LS_OK, or LS_REQUEST_WAITS if another member uses this worker's GPU (comm->takes_turns), which has not
+ * reached the event: it may not be published yet (invariant 3). */
 ls_status ls_peers_reached(const ls_request *request, ls_event event);
 
 /* ---- collectives.c, messages.c ----------------------------------------------------------------------------------- */

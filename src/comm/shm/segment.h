@@ -6,8 +6,8 @@
  *
  *     | header: failure, worker records | control of the world's communicator | heap 0 | heap 1 | … | heap L−1 |
  *
- * Each heap is a file of its own up to LS_SEGMENT_FILES workers, with more a file holds several: the kernel allocates and frees pages of one file under
- * one lock, and all workers do so with gigabytes at a start and a restart.
+ * Each heap is a file of its own up to LS_SEGMENT_FILES workers, with more a file holds several: the kernel allocates
+ * and frees pages of one file under one lock, and all workers do so with gigabytes at a start and a restart.
  *
  * Pages exist only where they were touched, so each heap can be as large as the machine's memory. A worker allocates in
  * its own heap and reads and writes all heaps. Workers exchange offsets instead of addresses, because the mapping may
@@ -99,8 +99,8 @@ typedef struct ls_segment {
 } ls_segment;
 
 /* Creates and maps a segment for `workers`, with `control_bytes` for the world's communicator. heap_bytes (for each
- * worker) 0: as large as the machine's memory; less if half of `ulimit -v` or `ulimit -f`, divided among the workers, or
- * the address space is smaller. After an error *out is closed. */
+ * worker) 0: as large as the machine's memory; less if half of `ulimit -v` or `ulimit -f`, divided among the workers,
+ * or the address space is smaller. After an error *out is closed. */
 ls_status ls_segment_create(int workers, size_t heap_bytes, size_t control_bytes, ls_segment *out);
 /* Maps the segment of process `pid` of this machine; `same` is that process's ls_segment. After an error
  * *out is closed. */

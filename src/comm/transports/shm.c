@@ -53,7 +53,7 @@ typedef struct crew {
     void *arg;
     ls_placement placement;
     ls_segment segment;
-    int workers, alive;
+    int workers, alive;                /* of this attempt: number, and those not yet reaped */
     const ls_supervision *supervision; /* NULL: a lost worker ends the run */
     ls_attempt attempt;
     ls_beat_watch beats;
@@ -64,9 +64,9 @@ typedef struct crew {
     int places[LS_WORKERS_MAX];                                   /* by rank */
     int signals, interrupts;                                      /* number of signals to stop; of SIGINTs only */
     int passed;                                                   /* the first signal that was forwarded; 0: none */
-    uint64_t passed_ns;
-    bool save_asked; /* SIGUSR1 came; repeated in the next attempt, since a lost worker may not have saved */
-    pid_t pids[LS_WORKERS_MAX];
+    uint64_t passed_ns;                                           /* when that signal came, monotonic */
+    bool save_asked;            /* SIGUSR1 came; repeated in the next attempt, since a lost worker may not have saved */
+    pid_t pids[LS_WORKERS_MAX]; /* by rank; 0: reaped */
     sigset_t waited, before;
     struct sigaction old_child;
 } crew;
@@ -255,8 +255,9 @@ static void judge_exit(crew *c, int rank, pid_t pid, int wait_status) {
     ls_segment_fail(&c->segment, -1, LS_ERR_WORKER, text);
 }
 
-/* Judges workers that are dying but whose memory the kernel still frees (shm/life.h). Workers killed by a signal to
- * stop, and those that have recorded why they end, are left to reap_workers(). */
+/* Judges workers that a signal kills but whose memory the kernel still frees (shm/life.h). Those that exit, that a
+ * signal to stop kills, or that have recorded why they end are left to reap_workers(), and so are all once one is
+ * lost. */
 static void judge_dying(crew *c) {
     for (int rank = 0; rank < c->lives.count; rank++) {
         int status;
@@ -346,8 +347,8 @@ static void enforce_grace(crew *c) {
     kill_all(c);
 }
 
-/* Treats a worker that hangs as lost, so that it is killed and replaced; one whose function has returned is only killed.
- * Under a supervisor; does nothing once a worker is lost or the run has failed. */
+/* Treats a worker that hangs as lost, so that it is killed and replaced; one whose function has returned is only
+ * killed. Under a supervisor; does nothing once a worker is lost or the run has failed. */
 static void end_suspect(crew *c) {
     char text[LS_MESSAGE_MAX];
     int rank = c->lost < 0 && !ls_segment_failed(&c->segment)
@@ -377,8 +378,8 @@ static void end_stopped(crew *c) {
     kill_all(c);
 }
 
-/* Looks for workers that hang, at least ten times a second; under a supervisor also watches their lives, releases the segment of
- * the attempt before once it is not needed, and passes on a request to leave. */
+/* Looks for workers that hang, at least ten times a second; under a supervisor also watches their lives, releases the
+ * segment of the attempt before once it is not needed, and passes on a request to leave. */
 static void watch_workers(crew *c) {
     if (!c->supervision) {
         end_stopped(c);
@@ -419,7 +420,8 @@ static void add_waited_signal(crew *c, int number) {
         sigaddset(&c->waited, number);
 }
 
-/* Blocks SIGCHLD and the signals that end a run, because sigtimedwait() receives them. */
+/* Blocks SIGCHLD and the signals that the parent handles, unless they are ignored, because sigtimedwait() receives
+ * them; gives SIGCHLD its default action. */
 static void take_signals(crew *c) {
     sigemptyset(&c->waited);
     sigaddset(&c->waited, SIGCHLD);
@@ -462,8 +464,8 @@ static ls_status place_workers(crew *c, int places) {
     return ls_placement_make(places, c->options->threads, !c->options->no_pin, &c->placement);
 }
 
-/* Returns whether the attempt ended but the run did not: no failure is recorded, and a worker was lost or worker 0 left to
- * go on. Only under a supervisor. */
+/* Returns whether the attempt ended but the run did not: no failure is recorded, and a worker was lost or worker 0 left
+ * to go on. Only under a supervisor. */
 static bool goes_on(const crew *c) {
     if (!c->supervision || ls_segment_failed(&c->segment)) return false;
     return c->lost >= 0 || atomic_load(&c->segment.header->workers[0].ended) == LS_ENDED_TO_GO_ON;

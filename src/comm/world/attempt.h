@@ -34,8 +34,8 @@ const ls_attempt *ls_world_attempt(const ls_world *world);
 /* Leaves `memory`, which ls_world_alloc() returned, to the next attempt: the last call counts. Only under a
  * supervisor. */
 void ls_world_keep(ls_world *world, const void *memory);
-/* Reports, once in each attempt, that this worker has restored its state, and unmaps the segment of the attempt before, whose pointers are
- * invalid afterwards. Does nothing without a supervisor. */
+/* Reports, once in each attempt, that this worker has restored its state, and unmaps the segment of the attempt before,
+ * whose pointers are invalid afterwards. Does nothing without a supervisor. */
 void ls_world_ready(ls_world *world);
 /* Declares that this worker's tensors are not in the segment. After a loss the worker is woken from any wait with
  * LS_ERR_PEER and has time to copy them there, if all workers had reported that they are ready; before that it is

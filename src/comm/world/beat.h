@@ -2,9 +2,9 @@
  * them from outside, in the process that forked the workers.
  *
  * Each worker has a heartbeat thread that does no other work. Ten times a second (four times in a --timeout
- * shorter than 0.4 s) it writes a heartbeat into the worker's record: the process runs, its phase, and when it last made progress (base/alive.h). A worker that waits
- * records the rank that it waits for. A late worker is not blamed at once, because it may itself wait for another; the
- * chain of waits is followed to its end:
+ * shorter than 0.4 s) it writes a heartbeat into the worker's record: the process runs, its phase, and when it last
+ * made progress (base/alive.h). A worker that waits records the rank that it waits for. A late worker is not blamed at
+ * once, because it may itself wait for another; the chain of waits is followed to its end:
  *
  *     0 waits for 2 in an all-reduce → 2 waits for 6 in a receive → 6 waits for no worker: 6 is to blame, unless it
  *     makes progress
@@ -37,16 +37,16 @@ void ls_beat_go_on(ls_world *world);
  * --timeout if that is less). In a cycle of waits: any of its ranks. `through` is the rank before it, which waits for
  * it; −1: none. */
 int ls_beat_blame(const ls_world *world, int rank, int *through);
-/* Returns when (monotonic) the worker last made progress. 0: not known, or it waits. For a worker of another machine: the
- * time that its control words told (words.h), even if it waits now; 0: it told none. */
+/* Returns when (monotonic) the worker last made progress. 0: not known, or it waits. For a worker of another machine:
+ * the time that its control words told (words.h), even if it waits now; 0: it told none. */
 uint64_t ls_beat_moved_ns(const ls_world *world, int rank);
 /* Returns whether the worker waits for no other, sent a heartbeat within the last `within_s` seconds, and made progress
  * within that time, or ten times that in an opaque phase (base/alive.h), such as saving, whose progress is not visible.
  * For a worker of another machine: whether its control words told of progress within `within_s`, at least 10 s in an
  * opaque phase. */
 bool ls_beat_is_working(const ls_world *world, int rank, double within_s);
-/* Writes "computing gradients" or "waiting for worker 3 in all-reduce"; the phase if the awaited worker is not known; ""
- * for a worker of another machine, or before its first heartbeat. */
+/* Writes "computing gradients" or "waiting for worker 3 in all-reduce"; the phase if the awaited worker is not known;
+ * "" for a worker of another machine, or before its first heartbeat. */
 void ls_beat_text(const ls_world *world, int rank, char *text, size_t room);
 
 /* Returns a worker's heartbeat record, borrowed; NULL for a worker of another machine, whose record is not visible

@@ -38,7 +38,7 @@ typedef struct ls_reduce_plan {
     ls_reduce_source *local_sources;
     int *cover_first;          /* machines + 1: a machine's maximal subtrees are covers[cover_first[m]] … */
     ls_tree_node *covers;      /* of all machines */
-    ls_tree_program *partials; /* one for each cover of this machine: adds up local_sources to it; empty on one machine */
+    ls_tree_program *partials; /* one for each cover of this machine, from local_sources; empty on one machine */
 } ls_reduce_plan;
 
 /* Validates the runs (NULL: one group for each member) and makes a plan, which the caller owns: one reference.

@@ -51,8 +51,9 @@ ls_status ls_request_check_peers(ls_request *request);
  */
 ls_status ls_request_meet(ls_request *request, ls_wire_load (*load)(const ls_request *));
 
-/* Makes `memory` readable for local members. *shared is `memory` itself if it lies in the segment, has no bytes, or no other
- * member is on this machine; else a copy there, with its contents if `filled`, which is freed with the request. */
+/* Makes `memory` readable for local members. *shared is `memory` itself if it lies in the segment, has no bytes, or no
+ * other member is on this machine; else a copy there, with its contents if `filled`, which is freed with the request.
+ */
 ls_status ls_request_share(ls_request *request, const void *memory, size_t bytes, bool filled, void **shared);
 /* Like ls_request_share() for request->out: if it must be copied, replaces it by the copy, whose contents
  * ls_request_complete() copies back. `filled`: it is also an input. */

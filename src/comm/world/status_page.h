@@ -52,8 +52,8 @@ double ls_status_memory(const ls_world *world);
 const ls_status_page *ls_status_page_open(const char *folder);
 /* Unmaps a page that ls_status_page_open() returned; NULL does nothing. */
 void ls_status_page_close(const ls_status_page *page);
-/* Writes "computing gradients" or "waiting for worker 3 in all-reduce", "waiting" if for an unknown worker, and "no sign
- * of life" for a silent worker (LS_STATUS_SILENT). */
+/* Writes "computing gradients" or "waiting for worker 3 in all-reduce", "waiting" if for an unknown worker, and "no
+ * sign of life" for a silent worker (LS_STATUS_SILENT). */
 void ls_status_page_text(const ls_status_page *page, int worker, char *text, size_t room);
 typedef enum ls_status_kind {
     LS_STATUS_COMPUTES,  /* gradients or the update */

@@ -26,7 +26,8 @@ static const ls_worker_record *record_of(const ls_world *world, int rank) {
 }
 
 /* Returns LS_ERR_DEADLINE with a message about the worker at the end of the chain of waits, which may not be the one
- * that this worker waits for, and records it as late; about this worker, recording none, if the request names no rank. */
+ * that this worker waits for, and records it as late; about this worker, recording none, if the request names no rank.
+ */
 static ls_status fail_deadline(ls_world *world, const ls_request *r) {
     char what[96], doing[96], waits[160] = "", gone[LS_HOST_MAX + 64];
     int through, rank = r->blocked_on < 0 ? -1 : ls_beat_blame(world, r->comm->world_rank[r->blocked_on], &through);
@@ -59,8 +60,8 @@ static ls_status fail_deadline(ls_world *world, const ls_request *r) {
                    what, waits, doing[0] ? " while " : "", doing, why);
 }
 
-/* Returns whether the worker at the end of the chain of waits made progress within --timeout (ls_beat_is_working()), or is
- * held by a debugger; false if the request names no rank. */
+/* Returns whether the worker at the end of the chain of waits made progress within --timeout (ls_beat_is_working()), or
+ * is held by a debugger; false if the request names no rank. */
 static bool is_worth_waiting(ls_world *world, const ls_request *r) {
     int through;
     if (r->blocked_on < 0) return false;
@@ -73,7 +74,8 @@ static bool is_worth_waiting(ls_world *world, const ls_request *r) {
 }
 
 /* Fails if the awaited member, of this machine, returned from its function 0.2 s ago, because it will never join the
- * collective; *seen_ns keeps when that was noticed, 0: not. If the member left because of a signal, the status is LS_ERR_PEER: the signal ended the run. */
+ * collective; *seen_ns keeps when that was noticed, 0: not. If the member left because of a signal, the status is
+ * LS_ERR_PEER: the signal ended the run. */
 static ls_status check_ended(const ls_world *world, const ls_request *r, uint64_t *seen_ns) {
     if (r->blocked_on < 0) return LS_OK;
     int rank = r->comm->world_rank[r->blocked_on];

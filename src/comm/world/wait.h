@@ -3,8 +3,8 @@
  * Movers and collectives call it to launch what request.h and collectives/ have prepared; ls_request_wait() and
  * ls_request_test() (lockstep.h) end a request. Any number of requests can be in flight. A wait for one makes progress
  * on all: it advances each, spins for a moment, then sleeps until another worker rings this worker's bell (a futex),
- * at most 50 ms. The wait ends with an error, after which the world has failed, if a step fails, a worker of this machine
- * fails, the awaited one has exited, or nothing moves for --timeout (docs/explain/workers.md). */
+ * at most 50 ms. The wait ends with an error, after which the world has failed, if a step fails, a worker of this
+ * machine fails, the awaited one has exited, or nothing moves for --timeout (docs/explain/workers.md). */
 #ifndef LS_COMM_WORLD_WAIT_H
 #define LS_COMM_WORLD_WAIT_H
 

@@ -62,14 +62,14 @@ typedef struct ls_net_words {
     bool has_asked;    /* this worker has told the others of a signal to stop */
 } ls_net_words;
 
-/* This worker's ends of the emulated slow links; written by wire.c. */
+/* This worker's ends of the emulated slow links; written by wire.c, but `wake_ns` by wait.c and peers/memory.c too. */
 typedef struct ls_wire {
     bool slow; /* --slow-link is given */
     uint64_t latency_ns;
     double ns_per_byte;               /* 0: the bandwidth is not limited */
     uint64_t in_free_ns, out_free_ns; /* when this worker's links have carried all booked transfers */
     uint64_t counted_ns;              /* transfers up to here are counted in base/meter.h */
-    uint64_t wake_ns;                 /* when the next transfer in flight arrives, as of the last look; or ... */
+    uint64_t wake_ns; /* when a sleep must end: the next transfer arrives, as of the last look; or ... */
 } ls_wire;
 #define LS_WIRE_NEVER UINT64_MAX /* ... no transfer is in flight */
 
@@ -162,7 +162,7 @@ void ls_world_fail(ls_world *world, ls_status status);
  * too: it can start no further request. Otherwise LS_OK; failures on other machines are not visible here. */
 ls_status ls_world_check(ls_world *world);
 /* Returns LS_ERR_DEADLINE, with a message that names the wait of `waited_s` seconds, if the process of a worker of this
- * machine is stopped. For waits that belong to no request. */
+ * machine is stopped, but not by a debugger; else LS_OK. Records nothing. For waits that belong to no request. */
 ls_status ls_world_check_stopped(const ls_world *world, double waited_s);
 /* Records the rank of the worker that missed this worker's deadline, before the failure is reported. */
 void ls_world_set_late(ls_world *world, int rank);
@@ -175,8 +175,9 @@ int ls_world_late(const ls_world *world);
  * So they learn of it before the sum that ends a step. Only the first call of a worker is sent to other machines, and
  * only the first signal of a machine is kept. */
 void ls_world_ask(ls_world *world, int signal, uint64_t ns);
-/* Returns the first signal to stop that a worker was told of by ls_world_ask(), and in *ns when it came (monotonic), or,
- * from another machine, when this worker heard of it; 0: none, and *ns is unchanged. Receives words of other machines. */
+/* Returns the first signal to stop that a worker was told of by ls_world_ask(), and in *ns when it came (monotonic),
+ * or, from another machine, when this worker heard of it; 0: none, and *ns is unchanged. Receives words of other
+ * machines. */
 int ls_world_asked(ls_world *world, uint64_t *ns);
 
 #endif

@@ -65,7 +65,7 @@ typedef struct ls_layout_task {
     ls_policy policy;      /* number types of weights, activations and gradients */
     bool checks_replicas;  /* replicas compare hashes of their weights after every step */
     size_t ghost;          /* micro-batches hold whole ghost groups of so many images; 0: any number */
-    bool bn_sync;          /* batch norm is that of the whole batch: a row's share is one micro-batch */
+    bool bn_sync;          /* batch norm is that of the whole batch: a replica's share is one micro-batch */
 } ls_layout_task;
 
 /* Returns the number of sequences of a batch of B in G groups that the replica with the most of them computes; at least
@@ -99,8 +99,8 @@ typedef enum ls_divide {
     LS_DIVIDE_COST, /* the costliest chunk costs least, then the sum of squares is least, then earlier ones have more */
     LS_DIVIDE_COUNT, /* as equal numbers as possible, more in earlier chunks */
     LS_DIVIDE_LAYERS /* equal numbers of layers, which cost the same; each layer left over goes to the chunk with the
-                        lowest cost then, the last of equal ones. The first and the last block are not counted as layers,
-                        but their costs are */
+                        lowest cost then, the last of equal ones. The first and the last block are not counted as
+                        layers, but their costs are */
 } ls_divide;
 /* Divides n blocks into `chunks` ≤ n contiguous chunks; chunk c gets blocks first[c] … first[c + 1] − 1. `cost` is that
  * of each block; for LS_DIVIDE_LAYERS it has three entries: first block, a layer, last block. Only LS_DIVIDE_COST can

@@ -166,8 +166,9 @@ const ls_schedule *ls_partition_schedule(const ls_partition *partition);
 /* Runs one action of this stage, outside a step. For pricing: a partition without a mesh computes its own part and
  * skips all communication. */
 ls_status ls_partition_run_action(ls_partition *partition, const ls_action *action, const ls_partition_feed *feed);
-/* The end of ls_partition_step(), for callers of ls_partition_run_action(): ends the reductions after the last action, joins the token slices of vectors, and adds up both uses of a tied table:
- * every gradient of own elements is then complete. */
+/* The end of ls_partition_step(), for callers of ls_partition_run_action(): ends the reductions after the last action,
+ * joins the token slices of vectors, and adds up both uses of a tied table: every gradient of own elements is then
+ * complete. */
 ls_status ls_partition_finish_grads(ls_partition *partition);
 /* Where a value that is not finite was computed: in the output of a block, the loss, the gradient of a block's input,
  * the gradient of a parameter. */
@@ -183,7 +184,7 @@ typedef enum ls_bad_phase {
 typedef struct ls_bad_place {
     int64_t order;                       /* smaller is earlier; −1: nothing was found */
     int64_t erred;                       /* the same, results of matmuls counted in, by which the worker is found */
-    int64_t worker, micro, block, phase; /* rank that erred; number of its micro-batch, −1: LS_BAD_SUM; block; phase */
+    int64_t worker, micro, block, phase; /* rank that erred; micro-batch, −1: of a sum; block; ls_bad_phase */
     int64_t param;                       /* number in the model, of a gradient; −1: no gradient */
     int64_t index;                       /* in what the worker that found it holds of the tensor */
     int64_t is_nan;                      /* otherwise it is infinite, unless is_finite is set */
@@ -221,8 +222,8 @@ const ls_param *ls_partition_tied_copy(const ls_partition *partition);
 void ls_partition_watch_contribution(ls_partition *partition, double share);
 /* Returns, after ls_partition_square_norm(), the squared norm of the contribution to a typical run of blocks, scaled
  * from the share that is summed to all elements: the median over those of LS_CONTRIBUTION_RUNS runs that are not 0, of
- * an even number the geometric mean of the middle two. The median ignores the first blocks of small models, whose norms are large
- * at times, but not a worker all of whose blocks are wrong. NaN: one is not finite; 0: there is none. */
+ * an even number the geometric mean of the middle two. The median ignores the first blocks of small models, whose norms
+ * are large at times, but not a worker all of whose blocks are wrong. NaN: one is not finite; 0: there is none. */
 double ls_partition_contribution(const ls_partition *partition);
 /* Sets *param to the first parameter, in model order, whose gradient is not finite on some worker; −1: none. */
 ls_status ls_partition_bad_param(ls_partition *partition, int *param);
@@ -235,7 +236,8 @@ ls_status ls_partition_bad_state(ls_partition *partition, int *param);
 ls_status ls_partition_square_norm(ls_partition *partition, ls_loss_sum *loss, ls_exact_sum *sum,
                                    ls_exact_sum *measured);
 /* Sends the updated own elements to every worker that computes with them: an all-gather of sharded weights (ZeRO 1 and
- * 2), and the weights of a tied table. With ZeRO 3 drops gathered weights, which are gathered again when used. */
+ * 2; with ZeRO 3 of positions alone), and the weights of a tied table. With ZeRO 3 drops gathered matrices and tables,
+ * which are gathered again when used. */
 ls_status ls_partition_publish(ls_partition *partition);
 
 /* ---- evaluation and generation ----------------------------------------------------------------------------------- */

@@ -7,7 +7,8 @@
  * worker whose results differ first, in the order of computation, erred.
  *
  * A site is one such result: number k of block b has site 16·b + k in forward and 16·(2n − 1 − b) + k in backward. Its
- * value is a sum over sequences, which depends neither on their division into micro-batches nor on the schedule. */
+ * value is a sum over sequences, which depends neither on their division into micro-batches nor on the schedule. Each
+ * worker sums its own results; no call is collective, and the caller exchanges the sums. */
 #ifndef LS_PARALLEL_PARTITION_RESULTS_H
 #define LS_PARALLEL_PARTITION_RESULTS_H
 

@@ -379,7 +379,8 @@ typedef struct ls_partition_check {
 void ls_partition_alloc_check(ls_partition *partition);
 /* Assigns memory to the sums of copies. */
 void ls_partition_lay_check(ls_partition *partition, ls_arena *arena);
-/* Lets the update sum the copies that it writes completely, on a device where that saves a pass over memory. */
+/* Clears the sums of copies, and lets the update sum the 16-bit copies that it writes completely
+ * (ls_optimizer_sums_copy()), which saves a pass over memory. Does nothing without `checks_state`. */
 ls_status ls_partition_begin_copy_sums(ls_partition *partition, ls_optimizer_update *update);
 /* Undoes ls_partition_begin_copy_sums(), for an update that cannot sum copies. */
 void ls_partition_omit_copy_sums(ls_partition *partition, ls_optimizer_update *update);

@@ -12,8 +12,8 @@ typedef struct ls_simulate_costs {
     const double *seconds[LS_ACTION_KINDS]; /* of an action of each kind; NULL: the schedule has none */
     const double *micro_share;              /* by micro-batch: its part of a full one; NULL: all are full */
     double send_seconds;                    /* from the end of an action until another stage has its output */
-    const double *border_seconds; /* the same between each stage and the next, the last and the first; NULL: send_seconds */
-    const size_t *slot_bytes, *kept_bytes;  /* NULL: peak_bytes stay 0 */
+    const double *border_seconds; /* the same between each stage and the next, cyclically; NULL: send_seconds */
+    const size_t *slot_bytes, *kept_bytes; /* NULL: peak_bytes stay 0 */
 } ls_simulate_costs;
 
 typedef struct ls_simulated_action {
