@@ -145,6 +145,7 @@ static ls_status fork_workers(crew *c) {
     return LS_OK;
 }
 
+/* Sends SIGKILL to all workers that have not been reaped. */
 static void kill_all(const crew *c) {
     for (int rank = 0; rank < c->workers; rank++)
         if (c->pids[rank] > 0) kill(c->pids[rank], SIGKILL);

@@ -102,8 +102,9 @@ typedef struct ls_buffer_pools {
 /* Makes the weights of a block available, gathering them if they are in no buffer, and starts to gather those of
  * `next`, the block that runs after it; −1: none. Does nothing without ZeRO 3. */
 ls_status ls_partition_acquire(ls_partition *partition, int block, int next);
-/* Assigns memory to the gradients that backward is about to compute for this block, after the reductions that still
- * read it. Call before the phase of backward that computes them. */
+/* With zero ≥ 2 waits for the reductions that still read the memory of the block's gradients, and where leaves share
+ * buffers (ls_grad_places.leaves_pass) assigns the next one to them. Does nothing with zero < 2, where each bucket has
+ * memory of its own. Call before the phase of backward that computes them. */
 ls_status ls_partition_begin_grads(ls_partition *partition, int block);
 /* Starts to reduce the gradients of the block, as far as they are complete: with zero < 2 after the `last` micro-batch,
  * with zero ≥ 2 after each group. Does nothing without replicas, or in an audit. */
@@ -260,8 +261,8 @@ void ls_partition_watch_results(ls_partition *partition);
 
 /* ---- hunt.c: the first value that is not finite ------------------------------------------------------------------ */
 
-/* Checks an output of a block, for a micro-batch that is not empty, for values that are not finite. Does nothing
- * outside a hunt (ls_partition_hunt). */
+/* Checks an output of a block, for a micro-batch that is not empty, for values that are not finite, losses also for
+ * 2^31 or more in size; partition->hunt keeps the earliest find. Does nothing outside a hunt (ls_partition_hunt). */
 ls_status ls_partition_look(ls_partition *partition, const ls_micro *micro, int number, int block, ls_bad_phase phase,
                             const float *x, size_t elems);
 /* Checks the gradients of the block's parameters that this micro-batch changed. Does nothing outside a hunt. */
