@@ -23,7 +23,8 @@ enum { SMALL_READ_BYTES = 4 << 10, SMALL_PARTS = 64 };
 
 /* ---- small ------------------------------------------------------------------------------------------------------- */
 
-/* Returns whether the sum takes the small form: one machine, and all parts fit into the slots. */
+/* Returns whether the sum takes the small form: several members on one machine, at most 64 parts with 4 KiB in all, so
+ * that one member can read them, and each member's parts fit into its memory of the slot. */
 static bool is_small(const ls_request *r) {
     const ls_comm *comm = r->comm;
     size_t part = r->bytes * ls_reduce_width(r);

@@ -28,9 +28,9 @@ typedef struct sum {
     ls_dtype dtype;
     part *parts; /* the last one is the whole */
     int whole;
-    const void **sources; /* of the piece */
+    const void **sources; /* at the current piece of the tensors */
     char *scratch;
-    size_t elems;
+    size_t elems; /* of the current piece */
 } sum;
 
 static int most(int a, int b) { return a > b ? a : b; }

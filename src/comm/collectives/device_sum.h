@@ -1,8 +1,9 @@
 /* device_sum.h: ordered sums by a device over tensors in its memory, and the scratch memory that they need.
  *
- * The movers peers and links call it to add up parts that a device can read; the order of additions is a fixed binary
- * tree, given as a program (numerics/tree.h). Each worker has one piece of scratch for each kind and device queue,
- * which grows and is freed with the device. Work is enqueued, not waited for; the worker's main thread calls. */
+ * The movers peers and links call it to add up sources, parts of the sum (subtrees) that the device can read; the order
+ * of additions is a fixed binary tree, given as a program (numerics/tree.h). Each worker has one piece of scratch for
+ * each kind and device queue, which grows and is freed with the device. Work is enqueued, not waited for; the worker's
+ * main thread calls. */
 #ifndef LS_COMM_COLLECTIVES_DEVICE_SUM_H
 #define LS_COMM_COLLECTIVES_DEVICE_SUM_H
 

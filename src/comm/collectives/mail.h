@@ -26,8 +26,9 @@ ls_status ls_mail_post_note(ls_request *r, const ls_mail_note *note);
  * LS_REQUEST_WAITS before. */
 ls_status ls_mail_await_note(ls_request *r, ls_mail_note *note);
 /* Takes the oldest note of request->peer with the request's tag: its callback `read` reads the note and writes `done`
- * into it. LS_REQUEST_WAITS: no note has come, or `read` returned that; then the note stays and `read` is called again
- * later. LS_ERR_INPUT: sender and receiver expect different sizes. */
+ * into it. LS_REQUEST_WAITS: no note has come, an older receive with this partner and tag has not taken its own, or
+ * `read` returned that; then the note stays and `read` is called again later. LS_ERR_INPUT: sender and receiver expect
+ * different sizes. */
 ls_status ls_mail_take_note(ls_request *r, ls_status (*read)(ls_request *r, ls_mail_note *note));
 
 #endif

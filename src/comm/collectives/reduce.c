@@ -9,7 +9,8 @@
 
 #include "device/cpu/tree_sum.h"
 
-/* Scratch of a window stays below this many elements on each worker, give or take rounding up to SHORTEST. */
+/* A window has this many elements divided by the number of parts of all members, but at least SHORTEST, which bounds
+ * the scratch of a worker. */
 enum { WINDOW_ELEMS = 8 << 20, WINDOW_SHORTEST = 64 << 10, CHUNK = 64 << 10 /* elements a thread takes at a time */ };
 
 /* ---- starting ---------------------------------------------------------------------------------------------------- */
@@ -147,8 +148,8 @@ typedef struct sum_job {
     int n_sources;
     void *const *outs;
     int n_outs;
-    bool integers, stream;
-    size_t elems, chunk;
+    bool integers, stream; /* int64, else fp32 outputs; stores bypass the caches */
+    size_t elems, chunk;   /* of the sum, and of a task */
 } sum_job;
 
 enum { FEW = 64 };

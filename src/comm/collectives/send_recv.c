@@ -47,7 +47,7 @@ struct ls_mail {
     channel **out, **in; /* by local number; NULL until the first message */
     listed **list;       /* by local number of the sender: arrived, not matched; oldest first */
     listed *spare;
-    record **sent; /* small messages that may still be unread */
+    record **sent; /* reused once read: small messages, perhaps unread, and large messages and notes that were read */
     size_t n_sent, sent_capacity;
     ls_request *to_self; /* sends to this very worker, chained by `message` */
 };
@@ -276,7 +276,8 @@ static void release_message(ls_comm *comm, int from, listed **at) {
     ls_comm_ring_member(comm, from);
 }
 
-/* Copies the oldest message of local member `from` with the request's tag; LS_REQUEST_WAITS: none has come. */
+/* Copies the oldest message of local member `from` with the request's tag; LS_REQUEST_WAITS: none has come, or over a
+ * slow link it is still on its way. LS_ERR_INPUT: it has another size. */
 static ls_status receive_local(ls_request *r, int from) {
     ls_comm *comm = r->comm;
     LS_TRY(list_arrivals(comm, from));
@@ -314,7 +315,8 @@ static ls_status receive_from_self(ls_request *r) {
     return LS_REQUEST_WAITS;
 }
 
-/* Advances a receive from another machine, from this worker itself, or from a local member. */
+/* Advances a receive from another machine, from this worker itself, or from a local member; LS_REQUEST_WAITS until its
+ * message is there and, within a machine, while an older receive with the same partner and tag has none. */
 static ls_status step_recv(ls_request *r) {
     ls_comm *comm = r->comm;
     r->blocked_on = r->peer;

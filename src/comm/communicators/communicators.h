@@ -16,7 +16,8 @@ ls_status ls_comm_open_world(ls_world *world, ls_comm **out);
 void ls_comm_close(ls_comm *comm);
 /* Splits like ls_comm_split(): members with the same color form a communicator; a negative color gets NULL. `queue` is
  * the device queue for its tensors, and `links` what to open links between machines for (LS_LINKS_…, links/links.h).
- * Also finds out whether members' devices share memory. Collective over `parent`. */
+ * Also finds out whether members' devices share memory (comm->peers): only if those of all members of `parent`
+ * do. Collective over `parent`. After an error *out is NULL. */
 ls_status ls_comm_split_linked(ls_comm *parent, int color, int key, int queue, unsigned links, ls_comm **out);
 
 /* Returns "dp", "tp" or "pp". */

@@ -72,7 +72,8 @@ static ls_launcher make_launcher(ls_launcher_kind kind, const char *name, int ra
     return (ls_launcher){kind, name, rank, size, ancestors && !has_ancestor(ancestors)};
 }
 
-/* Returns whether srun --mpi=pmi2 has set the variables of PMI, not MPICH's mpiexec, which sets the same ones. */
+/* Returns whether srun --mpi=pmi2 has set the variables of PMI, not MPICH's mpiexec, which sets the same ones: in a
+ * step of Slurm whose daemon is an ancestor, and no launcher of MPICH is. */
 static bool is_pmi_of_srun(void) {
     return getenv("SLURM_STEP_ID") && has_ancestor(slurm_names) && !has_ancestor(hydra_names);
 }

@@ -19,7 +19,8 @@ typedef struct ls_launcher {
     ls_launcher_kind kind;
     const char *name; /* for messages */
     int rank, size;   /* as the launcher's variables say */
-    bool stale;       /* the variables are set, but no ancestor of this process is a launcher */
+    bool stale; /* the variables are set, but no ancestor of this process is a launcher; false for torchrun, and if
+                 * /proc cannot be read */
 } ls_launcher;
 
 /* Detects the launcher. One that started a single process counts as none, with size 1. Check `stale` before using the
@@ -34,7 +35,8 @@ typedef struct ls_place {
 ls_place ls_launcher_place(void);
 
 /* Writes the prefix that starts a command as this one was started, such as "mpirun -n 4 "; "" without a launcher, or if
- * its variables are stale. For messages that name a command. */
+ * its variables are stale. Only srun and mpirun are told apart; all others give "mpiexec". For messages that name a
+ * command. */
 void ls_launcher_command(char *text, size_t room);
 
 /* Returns whether the launcher gave this process a process management interface (PMI). Without one, as under `srun

@@ -2,8 +2,8 @@
  *
  * Workers get neighbouring cores of this process's affinity mask, whole cores before hyperthreads. hwloc tells them
  * apart; without hwloc the mask is used in order. Cores that another run has claimed are skipped (claim.h). If fewer
- * cores are free than threads needed, no worker is pinned, and the log says so once: as a warning if another user's
- * process has claimed cores. */
+ * cores are free than threads needed, no worker is pinned. If claims are the reason, the log says so once: as a warning
+ * unless all of them belong to other runs of this user. */
 #ifndef LS_COMM_PLACEMENT_H
 #define LS_COMM_PLACEMENT_H
 
@@ -13,10 +13,10 @@
 
 typedef struct ls_placement {
     int workers, threads; /* threads of each worker */
-    int cores;            /* number of cores that this process may use */
-    bool crowded;         /* more threads than cores */
-    int *cpus;            /* workers × threads; NULL: not pinned */
-    int *claims;          /* a socket for each of `cpus`; NULL: not pinned */
+    int cores;    /* number of cores that this process may use, hyperthreads not counted if hwloc tells them apart */
+    bool crowded; /* more threads than hardware threads that it may use (ls_cpu_count()) */
+    int *cpus;    /* workers × threads; NULL: not pinned */
+    int *claims;  /* a socket for each of `cpus`; NULL: not pinned */
 } ls_placement;
 
 /* Makes a placement and claims its cores; `threads` 0 divides the cores evenly, at least one each; `pin` false leaves

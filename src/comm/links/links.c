@@ -36,8 +36,8 @@ ls_link *ls_links_from(const ls_device *device, const ls_comm *comm, int rank) {
 
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
-/* Returns the deadline of a transfer, in seconds. Opening links has a shorter one, because members that failed wait for
- * the others in a collective meanwhile. */
+/* Returns the deadline of a transfer, in seconds: --timeout. Opening links has half of it, at most 60 s, because
+ * members that failed wait for the others in a collective meanwhile. */
 static double deadline_s(const ls_comm *comm, const ls_links_move *m) {
     enum { OPENING_S = 60 };
     double most = comm->world->timeout_s;
@@ -45,7 +45,8 @@ static double deadline_s(const ls_comm *comm, const ls_links_move *m) {
     return most / 2 < OPENING_S ? most / 2 : OPENING_S;
 }
 
-/* Returns LS_ERR_DEADLINE with a message about the transfer, and records its partner as late. */
+/* Returns LS_ERR_DEADLINE with a message about the transfer. Records the partner of a message as late; a collective and
+ * the opening of links have none. */
 static ls_status fail_still(const ls_comm *comm, const ls_links_move *m) {
     char what[96] = "opening links", other[32] = "another of them";
     if (m->number)

@@ -39,11 +39,13 @@ typedef struct ls_links {
     struct ls_links *next; /* those of the worker's other communicators */
     ls_comm *comm;
     ls_device *device;
-    bool open;    /* all members opened theirs: from now on a link that fails fails the worker */
-    ls_link *all; /* of all members, for collectives; NULL: none */
-    ls_link *out[2],
-        *in[2]; /* for messages to and from the next and the previous rank of the ring, if on another machine */
-    ls_links_move first, last; /* oldest and newest transfer that may be unfinished; number of `end` 0: none */
+    bool open;                 /* all members opened theirs: from now on a link that fails fails the worker */
+    ls_link *all;              /* of all members, for collectives; NULL: none */
+    ls_link *out[2], *in[2];   /* for messages around the ring of ranks: [0] to the next and from the previous rank, [1]
+                                * to the previous and from the next; NULL: that rank is on this machine, or (two members)
+                                * the same as by [0] */
+    ls_links_move first, last; /* the transfer that is watched, and the newest, which replaces it when it has ended;
+                                * number of `end` 0: none */
     uint64_t still_ns;         /* how long `first` has been running, counted while the host waits */
 } ls_links;
 
@@ -51,13 +53,14 @@ typedef struct ls_links {
 
 /* Opens links for the new communicator (NULL: this worker is in none), collectively over its parent. `wants`:
  * LS_LINKS_…. Either all communicators get links or none does; then rank 0 of the parent logs a warning, tensors go
- * through host memory, and LS_OK is returned. Moves a byte over each link. */
+ * through host memory, later calls open none, and LS_OK is returned. Moves a byte over each link. */
 ls_status ls_links_meet(ls_comm *parent, ls_comm *comm, unsigned wants);
 /* Closes the links of a communicator, which ends transfers that are stuck; does nothing if there are none. */
 void ls_links_close(ls_comm *comm);
 /* Closes the links of all communicators of this worker, before the device is destroyed, or after a failure. */
 void ls_links_leave(ls_world *world);
-/* Checks all links for errors and deadlines; on either fails the world and closes all links. Called while the host
+/* Checks all links for errors and deadlines; on either fails the world and closes all links. If the world has failed
+ * already, only closes all links, which ends transfers that are stuck, and returns LS_OK. Called while the host
  * waits for the device; `more_ns` is the time that it has waited since the last call. */
 ls_status ls_links_watch(ls_world *world, uint64_t more_ns);
 
@@ -77,7 +80,8 @@ ls_status ls_links_put(const ls_request *request, ls_link *link, const ls_link_p
 
 /* ---- collectives.c, messages.c ----------------------------------------------------------------------------------- */
 
-/* Reaches members of a communicator with links between machines, or the partner of a message if a link leads there. */
+/* Reaches members of a communicator with links between machines, except for sums of integers; and the partner of a
+ * message if a link leads there. */
 extern const ls_mover ls_mover_links;
 /* Advances a message over a link: the `step` of its request. LS_REQUEST_WAITS: to be called again. */
 ls_status ls_links_step_send(ls_request *request);

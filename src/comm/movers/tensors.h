@@ -4,13 +4,13 @@
  * The partition of a training run calls them. A collective takes its place in the device's order: it reads what was
  * enqueued before its start, and work enqueued after ls_request_wait() sees its result; only if staged does the
  * host wait for the device. Forms ending in _start return a request for ls_request_wait(); the buffers belong to it
- * until then. How bytes move depends on the device:
+ * until then. After an error of a start there is no request, and *out is NULL. How bytes move depends on the device:
  *
  *     host     host pointers are valid: the calls of lockstep.h, without additional copies
  *     peers    devices of one machine access each other's memory; no host waits for a device (peers/peers.h). Only for
  *              communicators that were made after the device was opened
  *     links    devices on different machines send each other tensors (links/links.h)
- *     staged   otherwise: copied through host memory */
+ *     staged   otherwise, and for sums of integers on devices: copied through host memory */
 #ifndef LS_COMM_MOVERS_TENSORS_H
 #define LS_COMM_MOVERS_TENSORS_H
 
@@ -20,8 +20,8 @@ struct ls_kernels;
 
 /* Opens this worker's device by its name (device/choose.h); GPUs by the worker's place. Tensors of a CPU device lie in
  * memory that the other workers of the machine can read, if there are others or a supervisor; `kernels` is for the CPU
- * device, as in ls_device_open_cpu(). A GPU is shared with the other workers, if possible. The caller destroys the
- * device before the world ends. */
+ * device, as in ls_device_open_cpu(). A GPU, the first that the worker opens, is shared with the other workers, if
+ * possible. The caller destroys the device before the world ends. */
 ls_status ls_world_open_device(ls_world *world, const char *name, const struct ls_kernels *kernels, ls_device **out);
 
 /* Gathers `bytes[r]` bytes of each rank r in `out`, in order of rank; in place if `in` is this rank's place there. */

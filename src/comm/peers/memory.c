@@ -109,7 +109,8 @@ static void warn_staging(ls_world *world, const char *why) {
         ls_log_warn("GPU tensors go from worker to worker through host memory, which is slower: %s", why);
 }
 
-/* Writes the id of this worker's GPU into its table, by which workers that share a GPU find each other. */
+/* Writes the id of this worker's GPU into its table, by which workers that share a GPU find each other. has_gpu stays
+ * false for a device that has no id, or that cannot be asked whether an event has passed. */
 static ls_status name_gpu(ls_device *device, table *own) {
     ls_device_usage usage;
     own->has_gpu = ls_device_has_usage(device) && device->calls->passed;

@@ -45,15 +45,16 @@ ls_status ls_peers_note(ls_peers *peers, void *memory, size_t bytes);
 void ls_peers_forget(ls_peers *peers, const void *memory);
 /* Ends sharing and frees `peers`, before the device is destroyed. */
 void ls_peers_leave(ls_peers *peers);
-/* Opens the counters of the local members, once a communicator is made, and finds members that share a GPU
- * (comm->takes_turns). Returns false, and logs a warning once, if a member's counters cannot be opened. */
+/* Opens the counters of the local members, once a communicator is made, and sets comm->takes_turns if one of
+ * them uses this worker's GPU. All of them must have world->peers. Returns false, and logs a warning once, if a
+ * member's counters cannot be opened. */
 bool ls_peers_meet(ls_comm *comm);
 
 /* Returns in *place the name by which other workers find `memory`, which the device allocated; 0 for 0 bytes.
  * LS_ERR_INPUT: the device did not allocate it. */
 ls_status ls_peers_place(ls_peers *peers, const void *memory, size_t bytes, uint64_t *place);
 /* Returns in *out the address, on this worker's device, of a local member's place; opens that member's allocation at
- * the first call. NULL for place 0. */
+ * the first call. NULL for place 0. LS_ERR_FAILED: that member has freed the memory. */
 ls_status ls_peers_at(const ls_comm *comm, int local, uint64_t place, void **out);
 
 /* The two counters that a worker has for each queue: its tensors are ready; it has read and written the others'. */
@@ -64,15 +65,17 @@ typedef enum ls_peers_count { LS_PEERS_READY, LS_PEERS_DONE } ls_peers_count;
 ls_status ls_peers_signal(const ls_comm *comm, ls_peers_count kind, uint64_t *value);
 /* Returns a local member's counter for the communicator, in device memory; only for ls_device_await(). */
 const uint64_t *ls_peers_counter(const ls_comm *comm, int local, ls_peers_count kind);
-/* Returns LS_OK, or LS_REQUEST_WAITS if members share a GPU that has not reached the event: it may not be published yet
- * (invariant 3). */
+/* Returns LS_OK, or LS_REQUEST_WAITS if another member uses this worker's GPU (comm->takes_turns), which has not
+ * reached the event: it may not be published yet (invariant 3). */
 ls_status ls_peers_reached(const ls_request *request, ls_event event);
 
 /* ---- collectives.c, messages.c ----------------------------------------------------------------------------------- */
 
-/* Reaches members whose devices can all access each other's memory, or the partner of a message if they two can. */
+/* Reaches all members of a communicator on one machine whose devices can access each other's memory, except for sums of
+ * integers; and the partner of a message on this machine. */
 extern const ls_mover ls_mover_peers;
-/* Advances a send of device memory between local members: the `step` of its request. */
+/* Advances a send of device memory between local members: the `step` of its request. LS_REQUEST_WAITS: to be called
+ * again. */
 ls_status ls_peers_step_send(ls_request *request);
 /* Advances a receive of device memory between local members: the `step` of its request. LS_REQUEST_WAITS: to be called
  * again. */

@@ -24,7 +24,8 @@ static size_t machine_memory_bytes(void) {
     return pages > 0 && page > 0 ? (size_t)pages * (size_t)page : (size_t)4 << 30;
 }
 
-/* Chooses the size of a heap. Half of a limit on address space or file size is left for other uses. */
+/* Chooses the size of a heap: the machine's memory, or the worker's part of half of a limit on address space or file
+ * size, whose other half is left for other uses; at least HEAP_LEAST. */
 static size_t choose_heap_bytes(int workers) {
     size_t heap = machine_memory_bytes();
     struct rlimit limit;

@@ -6,8 +6,8 @@
  *
  *     | header: failure, worker records | control of the world's communicator | heap 0 | heap 1 | … | heap L−1 |
  *
- * Each heap is a file of its own, up to LS_SEGMENT_FILES files: the kernel allocates and frees pages of one file under
- * one lock, and all workers do so with gigabytes at a start and a restart.
+ * Each heap is a file of its own up to LS_SEGMENT_FILES workers, with more a file holds several: the kernel allocates
+ * and frees pages of one file under one lock, and all workers do so with gigabytes at a start and a restart.
  *
  * Pages exist only where they were touched, so each heap can be as large as the machine's memory. A worker allocates in
  * its own heap and reads and writes all heaps. Workers exchange offsets instead of addresses, because the mapping may
@@ -94,14 +94,16 @@ typedef struct ls_segment {
     size_t bytes;                     /* of the whole mapping */
     int workers;                      /* number of workers of the machine */
     size_t control_at, control_bytes; /* offset and size of the control block of the world's communicator */
-    size_t heap_at, heap_bytes;       /* of each worker */
+    size_t heap_at, heap_bytes;       /* offset of heap 0; size of each heap */
     ls_segment_header *header;
 } ls_segment;
 
 /* Creates and maps a segment for `workers`, with `control_bytes` for the world's communicator. heap_bytes (for each
- * worker) 0: as large as the machine's memory, or smaller if the address space is. After an error *out is closed. */
+ * worker) 0: as large as the machine's memory; less if half of `ulimit -v` or `ulimit -f`, divided among the workers,
+ * or the address space is smaller. After an error *out is closed. */
 ls_status ls_segment_create(int workers, size_t heap_bytes, size_t control_bytes, ls_segment *out);
-/* Maps the segment of process `pid` of this machine; `same` is that process's ls_segment. */
+/* Maps the segment of process `pid` of this machine; `same` is that process's ls_segment. After an error
+ * *out is closed. */
 ls_status ls_segment_join(pid_t pid, const ls_segment *same, ls_segment *out);
 /* Calls fallocate() for bytes that lie in one heap, and returns its result. */
 int ls_segment_fallocate(const ls_segment *segment, int mode, size_t offset, size_t bytes);
@@ -132,7 +134,7 @@ void ls_segment_abandon(ls_segment *segment);
 static inline bool ls_segment_is_abandoned(const ls_segment *segment) {
     return atomic_load_explicit(&segment->header->abandoned, memory_order_acquire) != 0;
 }
-/* Returns whether a failure was recorded; cheap. */
+/* Returns whether a failure was recorded, perhaps not yet completely (state 1); cheap. */
 static inline bool ls_segment_failed(const ls_segment *segment) {
     return atomic_load_explicit(&segment->header->failure.state, memory_order_acquire) != 0;
 }

@@ -255,8 +255,8 @@ static ls_status gather_places(ls_world *world, int machine_first) {
         "exchanging worker locations (MPI_Allgather)");
 }
 
-/* Finds the workers of this machine (all, or node_size of them) and shares memory with them. *on_machine: number of all
- * workers on the machine. */
+/* Finds the workers of this machine (all, or node_size of them) and shares memory with them; if the system forbids
+ * that, warns, and this worker counts as a machine of its own. *on_machine: number of all workers on the machine. */
 static ls_status find_machine(const ls_workers_options *options, ls_world *world, int *on_machine) {
     MPI_Comm all, near;
     LS_TRY(check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, world->rank, MPI_INFO_NULL, &all),
@@ -335,7 +335,8 @@ static ls_status check_pmi(const ls_launcher *launcher) {
 }
 
 /* Initializes MPI and checks that its world has as many processes as the launcher started; *ours: this call did it, so
- * this transport must finalize it. A program that has called MPI_Init itself also finalizes MPI. */
+ * this transport must finalize it. If the program has called MPI_Init itself, checks nothing, and the program finalizes
+ * MPI. */
 static ls_status init_mpi(const ls_launcher *launcher, bool *ours) {
     int begun = 0, ended = 0;
     MPI_Initialized(&begun);
@@ -387,8 +388,8 @@ static ls_status make_world(const ls_workers_options *options, ls_world *world) 
 }
 
 /* Logs this worker's failure and aborts the whole job, because MPI cannot notify the other workers; does not return. If
- * another worker failed first, waits for its abort. Not called after a signal to stop, on which all workers have
- * agreed. */
+ * another worker failed first, waits 5 s for its abort, then aborts too. Not called after a signal to stop, on which
+ * all workers have agreed. */
 static void end_job(const ls_world *world, ls_status status) {
     const ls_failure *failure = world->segment.base ? &world->segment.header->failure : NULL;
     if (status == LS_ERR_PEER) {
@@ -425,8 +426,8 @@ static void finalize_at_exit(void) {
     if (atexit(finalize_mpi) != 0) finalize_mpi();
 }
 
-/* Runs `fn` in this process as one worker of MPI's world. A failure, but not a signal to stop, aborts the whole job and
- * does not return. */
+/* Runs `fn` in this process as one worker of MPI's world. A failure after MPI_Init, but not a signal to stop, aborts
+ * the whole job and does not return. */
 static ls_status run_under_mpi(const ls_workers_options *options, ls_worker_fn fn, void *arg) {
     ls_launcher launcher = ls_launcher_detect();
     bool ours = false;

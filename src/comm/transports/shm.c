@@ -53,7 +53,7 @@ typedef struct crew {
     void *arg;
     ls_placement placement;
     ls_segment segment;
-    int workers, alive;
+    int workers, alive;                /* of this attempt: number, and those not yet reaped */
     const ls_supervision *supervision; /* NULL: a lost worker ends the run */
     ls_attempt attempt;
     ls_beat_watch beats;
@@ -64,9 +64,9 @@ typedef struct crew {
     int places[LS_WORKERS_MAX];                                   /* by rank */
     int signals, interrupts;                                      /* number of signals to stop; of SIGINTs only */
     int passed;                                                   /* the first signal that was forwarded; 0: none */
-    uint64_t passed_ns;
-    bool save_asked; /* SIGUSR1 came; repeated in the next attempt, since a lost worker may not have saved */
-    pid_t pids[LS_WORKERS_MAX];
+    uint64_t passed_ns;                                           /* when that signal came, monotonic */
+    bool save_asked;            /* SIGUSR1 came; repeated in the next attempt, since a lost worker may not have saved */
+    pid_t pids[LS_WORKERS_MAX]; /* by rank; 0: reaped */
     sigset_t waited, before;
     struct sigaction old_child;
 } crew;
@@ -145,6 +145,7 @@ static ls_status fork_workers(crew *c) {
     return LS_OK;
 }
 
+/* Sends SIGKILL to all workers that have not been reaped. */
 static void kill_all(const crew *c) {
     for (int rank = 0; rank < c->workers; rank++)
         if (c->pids[rank] > 0) kill(c->pids[rank], SIGKILL);
@@ -202,7 +203,8 @@ static void end_attempt(crew *c) {
 }
 
 /* Returns whether a worker has left because of a signal. Workers do so after all have agreed and the last step is
- * saved, so a worker lost after that loses no state, and the run stops as it would have without the loss. */
+ * saved, so a worker lost after that loses no state, and the run stops as it would have without the loss:
+ * if so, the stop is recorded as the run's failure, which ends the other workers. */
 static bool has_stopped(crew *c) {
     const ls_failure *stop = &c->segment.header->stop;
     if (atomic_load(&stop->state) != 2) return false; /* none, or not completely written */
@@ -254,8 +256,9 @@ static void judge_exit(crew *c, int rank, pid_t pid, int wait_status) {
     ls_segment_fail(&c->segment, -1, LS_ERR_WORKER, text);
 }
 
-/* Judges workers that are dying but whose memory the kernel still frees (shm/life.h). Workers killed by a signal to
- * stop, and those that have recorded why they end, are left to reap_workers(). */
+/* Judges workers that a signal kills but whose memory the kernel still frees (shm/life.h). Those that exit, that a
+ * signal to stop kills, or that have recorded why they end are left to reap_workers(), and so are all once one is
+ * lost. */
 static void judge_dying(crew *c) {
     for (int rank = 0; rank < c->lives.count; rank++) {
         int status;
@@ -314,7 +317,7 @@ static void handle_signal(crew *c, int number) {
     if (again) kill_all(c);
 }
 
-/* Returns the first remaining worker that waits for no other; else the first remaining one; −1: none. */
+/* Returns the lowest rank still running that waits for no other; if all wait, the highest; −1: none runs. */
 static int find_late_worker(const crew *c) {
     int late = -1;
     for (int rank = c->workers - 1; rank >= 0; rank--) {
@@ -345,7 +348,8 @@ static void enforce_grace(crew *c) {
     kill_all(c);
 }
 
-/* Treats a worker that hangs as lost, so that it is killed and replaced; under a supervisor. */
+/* Treats a worker that hangs as lost, so that it is killed and replaced; one whose function has returned is only
+ * killed. Under a supervisor; does nothing once a worker is lost or the run has failed. */
 static void end_suspect(crew *c) {
     char text[LS_MESSAGE_MAX];
     int rank = c->lost < 0 && !ls_segment_failed(&c->segment)
@@ -375,8 +379,8 @@ static void end_stopped(crew *c) {
     kill_all(c);
 }
 
-/* Looks for workers that hang, ten times a second; under a supervisor also watches their lives, releases the segment of
- * the attempt before once it is not needed, and passes on a request to leave. */
+/* Looks for workers that hang, at least ten times a second; under a supervisor also watches their lives, releases the
+ * segment of the attempt before once it is not needed, and passes on a request to leave. */
 static void watch_workers(crew *c) {
     if (!c->supervision) {
         end_stopped(c);
@@ -417,7 +421,8 @@ static void add_waited_signal(crew *c, int number) {
         sigaddset(&c->waited, number);
 }
 
-/* Blocks SIGCHLD and the signals that end a run, because sigtimedwait() receives them. */
+/* Blocks SIGCHLD and the signals that the parent handles, unless they are ignored, because sigtimedwait() receives
+ * them; gives SIGCHLD its default action. */
 static void take_signals(crew *c) {
     sigemptyset(&c->waited);
     sigaddset(&c->waited, SIGCHLD);
@@ -460,7 +465,8 @@ static ls_status place_workers(crew *c, int places) {
     return ls_placement_make(places, c->options->threads, !c->options->no_pin, &c->placement);
 }
 
-/* Returns whether the attempt ended but the run did not. */
+/* Returns whether the attempt ended but the run did not: no failure is recorded, and a worker was lost or worker 0 left
+ * to go on. Only under a supervisor. */
 static bool goes_on(const crew *c) {
     if (!c->supervision || ls_segment_failed(&c->segment)) return false;
     return c->lost >= 0 || atomic_load(&c->segment.header->workers[0].ended) == LS_ENDED_TO_GO_ON;

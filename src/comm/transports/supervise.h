@@ -14,20 +14,22 @@ typedef struct ls_attempt_end {
     const struct ls_placement *placement; /* the cores of each place in this attempt */
     char text[LS_MESSAGE_MAX];            /* why the worker was lost; "" if all left */
     /* Answers of next(). */
-    int shares_out;  /* share the cores out again, among this many places; 0: keep the placement */
-    int wrong_place; /* place whose cores compute wrong results, to be avoided; −1: none */
+    int shares_out;  /* share the cores out again, among this many places; 0 (preset): keep the placement */
+    int wrong_place; /* place whose cores compute wrong results, to be avoided once they are shared out again; −1
+                      * (preset): none */
 } ls_attempt_end;
 
 /* Callbacks of the supervisor, called in the process that forks. */
 typedef struct ls_supervision {
-    /* Chooses the number of workers of the next attempt and, in `places`, the place of each (its cores and its GPU). A
-     * status other than LS_OK ends the run with it. */
+    /* Chooses the number of workers of the next attempt and, in `places`, the place of each (its cores and its GPU);
+     * both hold those of the last attempt. Called when all workers have ended. A status other than LS_OK ends the run
+     * with it. */
     ls_status (*next)(void *ctx, ls_attempt_end *end, int *workers, int *places);
-    /* Called ten times a second, also while workers start. Returns true, until next() is called, if all workers shall
-     * leave after the current step and continue as next() says. */
+    /* Called ten times a second or more, also while workers start. Returns true, until next() is called, if all workers
+     * shall leave after the current step and continue as next() says. NULL: never. */
     bool (*wants_change)(void *ctx);
     void *ctx;
-    int places; /* that cores are shared out to: workers, and spares */
+    int places; /* that cores are shared out to: workers, and spares; at least one for each worker */
 } ls_supervision;
 
 /* Runs workers like ls_workers_run(), on one machine and under a supervisor, which also forks a single worker. Returns

@@ -59,8 +59,9 @@ static int find_waiting_worker(const ls_segment *segment, int worker) {
     return -1;
 }
 
-/* Returns whether a worker in a phase that computes has made no progress for several times the usual duration of the
- * phase. Always false in a phase that it has never completed. */
+/* Returns whether a worker in a phase that computes has made no progress for longer than max(2 s, three times the usual
+ * duration of the phase) and, as long as a thread of it is runnable, max(10 s, ten times that); seconds scaled to
+ * --timeout. Always false in a phase that it has never completed. */
 static bool is_still(const ls_beat_watch *watch, const ls_worker_record *record, int worker) {
     const ls_beat *beat = &record->beat;
     double usual_s = atomic_load(&beat->usual_ms) * 1e-3, still = seconds(watch->still_ns[worker]);

@@ -23,7 +23,7 @@ typedef struct ls_beat_watch {
  *   - another worker waits for it, and it has made no progress for max(2 s, three times the usual time of its phase) if
  *     no thread of it is runnable, or for max(10 s, ten times the usual time) if one is. Only in a phase that computes,
  *     and that it has completed once (the first time may compile kernels). Time in which it waits itself does not
- * count.
+ *     count, and a worker without a heartbeat for 2 s is judged by the first rule alone.
  *
  * 2 s and 10 s are for a --timeout of up to 300 s; a longer --timeout scales them up in proportion. A limit is never
  * longer than --timeout, of which at least 1 s counts. A worker under a debugger (ptrace(2)) never counts as hung. The

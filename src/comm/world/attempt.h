@@ -2,10 +2,10 @@
  * training loop and run/recover call these functions; transports/supervise.h is the supervisor's part. An attempt is
  * the time between two forks; a segment is the memory that its workers share (shm/segment.h).
  *
- * The process that forks the workers becomes a supervisor: it holds no tensors and opens no GPU. When SIGCHLD reports a
- * death, the supervisor ends the other workers and forks a new set, which may be larger or smaller. Tensors of CPU
- * workers lie in the segment, which belongs to the supervisor and outlives the workers. Workers with tensors on another
- * device copy them into the segment before they end ("rescue"):
+ * The process that forks the workers becomes a supervisor: it holds no tensors and opens no GPU. When a worker dies or
+ * hangs (transports/suspect.h), the supervisor ends the other workers and forks a new set, which may be larger or
+ * smaller. Tensors of CPU workers lie in the segment, which belongs to the supervisor and outlives the workers. Workers
+ * with tensors on another device copy them into the segment before they end ("rescue"):
  *
  *     attempt k      segment k      a worker dies, all are ended; their state is in segment k
  *     attempt k+1    segment k+1    its workers restore the state from segment k and report that they are ready
@@ -23,8 +23,8 @@
 typedef struct ls_attempt {
     int number;        /* 0: the first */
     uint64_t seen_ns;  /* when the supervisor noticed the loss that ended the attempt before; 0: no loss */
-    uint64_t begun_ns; /* when the workers of the attempt before had ended and the fork of these began */
-    ls_segment before; /* state of the last complete attempt; base NULL: none, start from the beginning */
+    uint64_t begun_ns; /* when the fork of these workers began; all of the attempt before had ended */
+    ls_segment before; /* state of the last complete attempt; base NULL: none, or ls_world_ready() unmapped it */
 } ls_attempt;
 
 /* ---- called by a worker ------------------------------------------------------------------------------------------ */
@@ -34,11 +34,12 @@ const ls_attempt *ls_world_attempt(const ls_world *world);
 /* Leaves `memory`, which ls_world_alloc() returned, to the next attempt: the last call counts. Only under a
  * supervisor. */
 void ls_world_keep(ls_world *world, const void *memory);
-/* Reports that this worker has restored its state, and unmaps the segment of the attempt before, whose pointers are
- * invalid afterwards. Does nothing without a supervisor. */
+/* Reports, once in each attempt, that this worker has restored its state, and unmaps the segment of the attempt before,
+ * whose pointers are invalid afterwards. Does nothing without a supervisor. */
 void ls_world_ready(ls_world *world);
 /* Declares that this worker's tensors are not in the segment. After a loss the worker is woken from any wait with
- * LS_ERR_PEER and has time to copy them there. Does nothing without a supervisor. */
+ * LS_ERR_PEER and has time to copy them there, if all workers had reported that they are ready; before that it is
+ * killed at once. Does nothing without a supervisor. */
 void ls_world_rescues(ls_world *world);
 /* Returns whether another worker was lost, so that this one must rescue its tensors or end; false without a
  * supervisor. */

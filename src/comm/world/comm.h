@@ -33,7 +33,7 @@ enum { LS_SLOTS = 16, LS_STAGE_BITS = 20, LS_SMALL_BYTES = 8192 };
 typedef struct ls_slot {
     _Alignas(128) _Atomic uint64_t stage; /* number of the collective, shifted, + the stage this member has reached */
     uint64_t fingerprint;                 /* of the collective and its sizes: all members must agree */
-    _Atomic uint64_t ready_ns[2];         /* when this member reached stage 1, and the last stage */
+    _Atomic uint64_t ready_ns[2];         /* when this member published stage 1, and its newest stage above 1 */
     uint64_t out;                         /* its output and its inputs, as offsets in the segment */
     uint64_t parts[LS_TREE_COVER_MAX];
 } ls_slot;
@@ -76,7 +76,7 @@ struct ls_comm {
     void *net;              /* owned by the transport */
     const char *axis;       /* name of its mesh axis in traces; NULL: none */
     int queue;              /* device queue that moves its tensors */
-    bool takes_turns;       /* some local members share a GPU: peers/peers.h */
+    bool takes_turns;       /* another local member uses this worker's GPU: peers/peers.h */
     bool peers;             /* local members' devices can access each other's memory: peers/peers.h */
     struct ls_links *links; /* between members' devices on different machines: links/links.h; NULL: none */
     ls_traffic traffic[LS_TRAFFIC_KINDS]; /* calls and bytes so far, by kind: ls_comm_traffic() */
@@ -117,19 +117,20 @@ struct ls_request {
     int phase;              /* what `step` does next; each collective has its own list of phases, from 0 */
     int blocked_on;         /* rank of the member it waits for; −1: none known */
     uint64_t arrives_ns;    /* over a slow link: when the data arrives; 0: not in flight */
-    uint64_t ready_ns;      /* when the last of the other members started it; 0: not known */
+    uint64_t ready_ns;      /* when its bytes could begin to flow: a collective: the last local member started it, a
+                             * broadcast: the sender published, a receive: the last byte left the sender; 0: not known */
     uint64_t traffic_bytes; /* what the request adds to the communicator's traffic counters */
     ls_span span;           /* from its start to its end */
 
     uint64_t fingerprint; /* of a collective: its kind and sizes */
     const void *in;       /* this member's input, and */
     void *out;            /* its output; either may be replaced by a copy that local members can access */
-    size_t bytes;         /* of a buffer; for a sum: elements */
+    size_t bytes;         /* of a buffer; all-gather: of the longest piece; all-to-all: of a block; sum: elements */
     int peer;             /* rank of the root or of the partner */
     int tag;
     ls_dtype dtype;
     struct ls_reduce_plan *plan; /* of a sum; NULL: no sum */
-    size_t window;               /* number of the current window of a sum between machines */
+    size_t window;               /* number of the current window of a sum between machines, or of a barrier's round */
 
     void *user_out; /* where to copy `out` at the end, if it was staged */
     size_t user_out_bytes;

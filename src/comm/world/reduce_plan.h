@@ -30,7 +30,7 @@ typedef struct ls_reduce_plan {
     ls_reduce_source *sources;
     ls_tree_program whole; /* adds up `sources` to the whole sum */
 
-    int n_members; /* parts of all members, for sums over links; here `local` is a rank */
+    int n_members; /* parts of all members, for sums over links (without links 0); here `local` is a rank */
     ls_reduce_source *members;
     ls_tree_program flat; /* adds up `members` to the whole sum */
 
@@ -38,11 +38,11 @@ typedef struct ls_reduce_plan {
     ls_reduce_source *local_sources;
     int *cover_first;          /* machines + 1: a machine's maximal subtrees are covers[cover_first[m]] … */
     ls_tree_node *covers;      /* of all machines */
-    ls_tree_program *partials; /* how this machine's covers come from local_sources */
+    ls_tree_program *partials; /* one for each cover of this machine, from local_sources; empty on one machine */
 } ls_reduce_plan;
 
 /* Validates the runs (NULL: one group for each member) and makes a plan, which the caller owns: one reference.
- * LS_ERR_INPUT names the wrong run. */
+ * LS_ERR_INPUT names the wrong run or number of groups. After an error *out is NULL. */
 ls_status ls_reduce_plan_make(const ls_comm *comm, const ls_runs *runs, ls_reduce_plan **out);
 /* Returns whether the plan was made for these runs, so that it can be used again; false for NULL. */
 bool ls_reduce_plan_fits(const ls_reduce_plan *plan, int size, const ls_runs *runs);

@@ -131,8 +131,8 @@ void ls_comm_ring_member(ls_comm *comm, int local) {
 
 /* ---- slots and stages -------------------------------------------------------------------------------------------- */
 
-/* Returns whether all local members have completed collective `number − LS_SLOTS`, whose slot this one reuses; if not,
- * names the slowest member in r->blocked_on. */
+/* Returns whether all local members have completed collective `number − LS_SLOTS`, whose slot this one reuses. If
+ * another member has not, names the slowest in r->blocked_on; if this member itself has not, leaves that unchanged. */
 static bool is_slot_free(ls_request *r) {
     ls_comm *comm = r->comm;
     if (r->number <= LS_SLOTS) return true;

@@ -28,8 +28,8 @@ void ls_requests_free(ls_request *list);
 
 /* Returned by a step that cannot continue before another member does. */
 #define LS_REQUEST_WAITS ((ls_status)-1)
-/* Runs the next steps of a request until it is done or a step waits; either returns LS_OK. A collective starts when its
- * slot is free (invariant 1 of comm.h). */
+/* Runs the next steps of a request until it is done or a step waits, which both return LS_OK, or a step fails. A
+ * collective runs no step before its slot is free (invariant 1 of comm.h). */
 ls_status ls_request_step(ls_request *request);
 /* Tells the local members that this one has reached `stage` ≥ 1, and wakes them. What they are to read in its slot must
  * be written before. */
@@ -51,11 +51,12 @@ ls_status ls_request_check_peers(ls_request *request);
  */
 ls_status ls_request_meet(ls_request *request, ls_wire_load (*load)(const ls_request *));
 
-/* Makes `memory` readable for local members. *shared is `memory` itself if it lies in the segment or no other member is
- * on this machine; else a copy there, with its contents if `filled`, which is freed with the request. */
+/* Makes `memory` readable for local members. *shared is `memory` itself if it lies in the segment, has no bytes, or no
+ * other member is on this machine; else a copy there, with its contents if `filled`, which is freed with the request.
+ */
 ls_status ls_request_share(ls_request *request, const void *memory, size_t bytes, bool filled, void **shared);
-/* Replaces request->out by memory that local members can read and write; its contents are copied back when the request
- * completes. `filled`: it is also an input. */
+/* Like ls_request_share() for request->out: if it must be copied, replaces it by the copy, whose contents
+ * ls_request_complete() copies back. `filled`: it is also an input. */
 ls_status ls_request_share_out(ls_request *request, size_t bytes, bool filled);
 
 /* Starts to send a message to rank `to`, on another machine, as part of the request. `data` must stay valid until

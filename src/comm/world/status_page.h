@@ -33,7 +33,7 @@ typedef struct ls_status_page {
     char magic[16];                          /* LS_STATUS_PAGE_NAME */
     uint32_t version, bytes;                 /* LS_STATUS_PAGE_VERSION and the size of this struct */
     _Atomic int workers, resizes;            /* number of workers, 0 before the first heartbeat; ls_status_resizes */
-    ls_status_worker worker[LS_WORKERS_MAX]; /* by rank */
+    ls_status_worker worker[LS_WORKERS_MAX]; /* by rank; zeros for workers of other machines */
 } ls_status_page;
 
 /* Creates this process's page, of which there is at most one, and lets the heartbeat fill it. Errors are ignored,
@@ -43,19 +43,20 @@ void ls_status_page_begin(ls_world *world);
 void ls_status_page_end(ls_world *world);
 /* Writes to this process's page whether the run can be resized; does nothing without a page. */
 void ls_status_page_set_resizes(ls_status_resizes resizes);
-/* Returns the bytes of memory that the workers of this machine use, with shared memory counted once; of this process
- * alone if `world` is NULL. 0: not known. */
+/* Returns the bytes of memory that the workers of this machine use, with shared memory counted once (that of the
+ * worker that maps most); of this process alone if `world` is NULL. 0: not known. */
 double ls_status_memory(const ls_world *world);
 
 /* Maps, read-only, the page of the process that holds the lock of the run's folder, or of one of its children; NULL:
- * none. The caller closes it. */
+ * none, one of another version, or no permission. The caller closes it. */
 const ls_status_page *ls_status_page_open(const char *folder);
 /* Unmaps a page that ls_status_page_open() returned; NULL does nothing. */
 void ls_status_page_close(const ls_status_page *page);
-/* Writes "computing gradients" or "waiting for worker 3 in all-reduce"; "no sign of life" for a silent worker. */
+/* Writes "computing gradients" or "waiting for worker 3 in all-reduce", "waiting" if for an unknown worker, and "no
+ * sign of life" for a silent worker (LS_STATUS_SILENT). */
 void ls_status_page_text(const ls_status_page *page, int worker, char *text, size_t room);
 typedef enum ls_status_kind {
-    LS_STATUS_COMPUTES,
+    LS_STATUS_COMPUTES,  /* gradients or the update */
     LS_STATUS_WAITS,     /* for another worker, in whatever phase */
     LS_STATUS_EVALUATES, /* or writes a sample */
     LS_STATUS_SAVES,

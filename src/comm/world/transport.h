@@ -34,9 +34,9 @@ typedef enum ls_net_lane {
 
 /* Control words that workers of different machines send each other besides messages (beat.h). */
 typedef enum ls_net_word_kind {
-    LS_NET_WORKS,  /* the sender makes progress, or waits for a worker that does; `value`: its age in ms */
+    LS_NET_WORKS,  /* the sender, or the worker it waits for, made progress; `value`: how many ms ago */
     LS_NET_OPAQUE, /* the sender makes progress in a phase without visible signs of it (ls_phase_is_opaque) */
-    LS_NET_WAITS,  /* the sender waits for the worker of rank `value` */
+    LS_NET_WAITS,  /* the sender waits; its chain of waits (beat.h) ends at rank `value` */
     LS_NET_ASKS,   /* the sender was asked to stop by signal `value` */
     LS_NET_WORDS
 } ls_net_word_kind;

@@ -26,7 +26,8 @@ static const ls_worker_record *record_of(const ls_world *world, int rank) {
 }
 
 /* Returns LS_ERR_DEADLINE with a message about the worker at the end of the chain of waits, which may not be the one
- * that this worker waits for, and records it as late. */
+ * that this worker waits for, and records it as late; about this worker, recording none, if the request names no rank.
+ */
 static ls_status fail_deadline(ls_world *world, const ls_request *r) {
     char what[96], doing[96], waits[160] = "", gone[LS_HOST_MAX + 64];
     int through, rank = r->blocked_on < 0 ? -1 : ls_beat_blame(world, r->comm->world_rank[r->blocked_on], &through);
@@ -59,7 +60,8 @@ static ls_status fail_deadline(ls_world *world, const ls_request *r) {
                    what, waits, doing[0] ? " while " : "", doing, why);
 }
 
-/* Returns whether the worker at the end of the chain of waits makes progress, or is held by a debugger. */
+/* Returns whether the worker at the end of the chain of waits made progress within --timeout (ls_beat_is_working()), or
+ * is held by a debugger; false if the request names no rank. */
 static bool is_worth_waiting(ls_world *world, const ls_request *r) {
     int through;
     if (r->blocked_on < 0) return false;
@@ -71,8 +73,9 @@ static bool is_worth_waiting(ls_world *world, const ls_request *r) {
     return ls_beat_is_working(world, rank, world->timeout_s);
 }
 
-/* Fails if the awaited member's function has returned, because it will never join the collective; *seen_ns keeps when
- * that was noticed. If the member left because of a signal, the status is LS_ERR_PEER: the signal ended the run. */
+/* Fails if the awaited member, of this machine, returned from its function 0.2 s ago, because it will never join the
+ * collective; *seen_ns keeps when that was noticed, 0: not. If the member left because of a signal, the status is
+ * LS_ERR_PEER: the signal ended the run. */
 static ls_status check_ended(const ls_world *world, const ls_request *r, uint64_t *seen_ns) {
     if (r->blocked_on < 0) return LS_OK;
     int rank = r->comm->world_rank[r->blocked_on];
@@ -123,7 +126,8 @@ static void relax(void) {
 }
 
 /* Announces the sleep, advances all requests once more, then sleeps until the bell rings, 50 ms at most (0.1 ms while
- * messages between machines are in flight). Does not sleep if there was progress. */
+ * messages between machines are in flight). Does not sleep if there was progress. A worker without shared memory has no
+ * bell: it sleeps for that time and advances nothing. */
 static ls_status sleep_once(ls_world *world, ls_request *request) {
     uint64_t slice = world->requests.net_pending ? net_slice_ns : sleep_slice_ns;
     if (!world->segment.base) {
@@ -142,8 +146,9 @@ static ls_status sleep_once(ls_world *world, ls_request *request) {
     return status;
 }
 
-/* Waits until the request is done; advances all requests meanwhile, spins at first, then sleeps. Fails after --timeout,
- * if the awaited member has exited, or with LS_ERR_PEER if another worker failed. Adds up waiting time slice by slice,
+/* Waits until the request is done; advances all requests meanwhile, spins at first, then sleeps. Fails after --timeout
+ * in which no request advanced, unless the worker to blame makes progress; if the awaited member has exited; or with
+ * LS_ERR_PEER if another worker failed. Adds up waiting time slice by slice,
  * and counts no slice for more than twice its length, so that a suspended run (Ctrl-Z, a closed laptop) is not taken
  * for a lost worker. */
 static ls_status wait_for(ls_world *world, ls_request *request) {

@@ -31,7 +31,7 @@ typedef struct ls_wire_load {
 typedef ls_wire_load (*ls_wire_load_fn)(const ls_request *request);
 
 /* Parses "1ms,100Mbit", in either order, or one of the two, into seconds and bytes per second; 0 if not given.
- * LS_ERR_INPUT says what is wrong. */
+ * LS_ERR_INPUT says what is wrong, and sets neither. */
 ls_status ls_wire_parse(const char *text, double *latency_s, double *bytes_per_s);
 
 /* Sets up the links of a world, and lets this thread's sleeps end on time; nothing without --slow-link. LS_ERR_INPUT if
@@ -40,11 +40,11 @@ ls_status ls_wire_open(ls_world *world, const ls_workers_options *options);
 
 /* Returns whether the data that the local members (or local member number `from` ≥ 0) published with `stage` has
  * arrived by now. Always true without --slow-link. The first call books the transfer of `load` (NULL: no bytes, latency
- * alone); the caller repeats the call until it is true. */
+ * alone); the caller repeats the call until it is true, which forgets the booking. */
 bool ls_wire_arrived(ls_request *request, uint64_t stage, int from, ls_wire_load_fn load);
 
 /* Returns when (monotonic) the last of the local members, or local member number `from` ≥ 0, published stage 1; with
- * `stage` > 1 when it published its last stage. */
+ * `stage` > 1 when it published its newest stage above 1. Only with a control block. */
 uint64_t ls_wire_published_ns(const ls_request *request, uint64_t stage, int from);
 
 /* Books a message of `bytes` on this worker's outgoing link, and returns when its last byte leaves (monotonic; without

@@ -13,8 +13,9 @@ ls_status ls_words_open(ls_world *world);
 void ls_words_close(ls_world *world);
 /* Receives the words that have come since the last call, and keeps the last state of each worker in world->words. */
 void ls_words_receive(ls_world *world);
-/* Tells the other machines, at most twice a second, that the worker for which the request waits makes progress; or, if
- * it does not, that this worker waits for it. Its own beats are not visible to them. */
+/* Follows the chain of waits from the rank that the request waits for to its end (ls_beat_blame()), and tells the other
+ * machines, which do not see heartbeats: LS_NET_WORKS if that worker made progress within the last second, else that
+ * this worker waits for it. At most twice a second; nothing if the request names no rank. */
 void ls_words_tell_wait(ls_world *world, const ls_request *request, uint64_t now_ns);
 
 #endif

@@ -37,7 +37,7 @@ typedef struct ls_world_failure {
 typedef struct ls_flight {
     ls_request *first, *last; /* requests that ls_request_wait() or ls_request_test() has not yet ended, oldest first */
     uint64_t waited_ns;       /* total time in waits for requests */
-    uint64_t net_ns;          /* part of it after the last member had started the collective, or unknown */
+    uint64_t net_ns;          /* part of it in which bytes could flow: after ls_request.ready_ns; none of a send */
 } ls_flight;
 
 /* Memory of requests, and their messages; written by request.c. */
@@ -62,21 +62,22 @@ typedef struct ls_net_words {
     bool has_asked;    /* this worker has told the others of a signal to stop */
 } ls_net_words;
 
-/* This worker's ends of the emulated slow links; written by wire.c. */
+/* This worker's ends of the emulated slow links; written by wire.c, but `wake_ns` by wait.c and peers/memory.c too. */
 typedef struct ls_wire {
     bool slow; /* --slow-link is given */
     uint64_t latency_ns;
     double ns_per_byte;               /* 0: the bandwidth is not limited */
     uint64_t in_free_ns, out_free_ns; /* when this worker's links have carried all booked transfers */
     uint64_t counted_ns;              /* transfers up to here are counted in base/meter.h */
-    uint64_t wake_ns;                 /* when the next transfer in flight arrives, as of the last look; or ... */
+    uint64_t wake_ns; /* when a sleep must end: the next transfer arrives, as of the last look; or ... */
 } ls_wire;
 #define LS_WIRE_NEVER UINT64_MAX /* ... no transfer is in flight */
 
 /* What a device calls while the host waits for it; written by movers/device.c. */
 typedef struct ls_device_watch {
     ls_device_guest guest;
-    uint64_t last_ns, stood_ns; /* time of the last call, and how long the host has waited */
+    uint64_t last_ns, stood_ns; /* time of the last check; how long the host has waited since the last search for
+                                 * stopped workers, without pauses */
 } ls_device_watch;
 
 /* Device memory for collectives on one queue; written by collectives/device_sum.c. */
@@ -104,7 +105,7 @@ struct ls_world {
     ls_machines machines;
     ls_attempt *attempt; /* borrowed; NULL: no supervisor */
     int place;           /* number of the place (cores and GPU) that this worker uses */
-    ls_segment segment;  /* base is NULL where the worker is alone on its machine */
+    ls_segment segment;  /* base is NULL for a worker that shares no memory: self, or alone on its machine under MPI */
 
     /* Set when the world is opened (transports/open.c). */
     double timeout_s; /* --timeout, or its default */
@@ -161,7 +162,7 @@ void ls_world_fail(ls_world *world, ls_status status);
  * too: it can start no further request. Otherwise LS_OK; failures on other machines are not visible here. */
 ls_status ls_world_check(ls_world *world);
 /* Returns LS_ERR_DEADLINE, with a message that names the wait of `waited_s` seconds, if the process of a worker of this
- * machine is stopped. For waits that belong to no request. */
+ * machine is stopped, but not by a debugger; else LS_OK. Records nothing. For waits that belong to no request. */
 ls_status ls_world_check_stopped(const ls_world *world, double waited_s);
 /* Records the rank of the worker that missed this worker's deadline, before the failure is reported. */
 void ls_world_set_late(ls_world *world, int rank);
@@ -174,8 +175,9 @@ int ls_world_late(const ls_world *world);
  * So they learn of it before the sum that ends a step. Only the first call of a worker is sent to other machines, and
  * only the first signal of a machine is kept. */
 void ls_world_ask(ls_world *world, int signal, uint64_t ns);
-/* Returns the first signal to stop that a worker was told of by ls_world_ask(), and in *ns when it came (monotonic); 0:
- * none, and *ns is unchanged. Receives words of other machines. */
+/* Returns the first signal to stop that a worker was told of by ls_world_ask(), and in *ns when it came (monotonic),
+ * or, from another machine, when this worker heard of it; 0: none, and *ns is unchanged. Receives words of other
+ * machines. */
 int ls_world_asked(ls_world *world, uint64_t *ns);
 
 #endif

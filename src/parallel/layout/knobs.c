@@ -121,8 +121,8 @@ static json_t *value_to_json(ls_knob knob, double value) {
     return json_integer((json_int_t)value);
 }
 
-/* Returns whether the JSON of a layout has the knob. A micro-batch that has not been chosen is omitted. `also`: bits of
- * knobs of the task that are wanted. */
+/* Returns whether the JSON of a layout has the knob: one of ours, but micro-batch, keep-activations and loss-chunk only
+ * if not neutral; one of others if not neutral; and of others and the task any whose bit is in `also`. */
 static bool is_written(const ls_knobs *knobs, ls_knob knob, unsigned also) {
     bool neutral = ls_knob_get(knobs, knob) == table[knob].neutral;
     bool is_rare = knob == LS_KNOB_micro || knob == LS_KNOB_keep_activations || knob == LS_KNOB_loss_chunk;

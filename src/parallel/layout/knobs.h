@@ -103,8 +103,8 @@ ls_knobs ls_knobs_neutral(void);
 bool ls_knobs_equal(const ls_knobs *a, const ls_knobs *b);
 
 /* Returns a new JSON object with the knobs in the table's order; the caller releases it, NULL: no memory. Omits rare
- * knobs at their neutral values. shares, stages: lists as text, NULL: none; `also`: bits (1 << knob) of knobs of the
- * task that are wanted. */
+ * knobs (micro, keep_activations, loss_chunk, all of other programs) at their neutral values. shares, stages: lists as
+ * text, NULL: none; `also`: bits (1 << knob) of knobs of the task that are wanted. */
 json_t *ls_knobs_to_json(const ls_knobs *knobs, const char *shares, const char *stages, unsigned also);
 
 typedef enum ls_words {
@@ -112,8 +112,9 @@ typedef enum ls_words {
     LS_WORDS_PLAN,   /* the micro-batch behind the mesh, and the type */
     LS_WORDS_BRIEF   /* "dp 2 tp 2 pp 4×2 mb 1 z1 full" */
 } ls_words;
-/* Writes the knobs in one line, in one of the styles; omits neutral ones that are not always written. shares, stages:
- * lists as text, NULL: omitted. */
+/* Writes the knobs in one line, in one of the styles; omits neutral ones that are not always written, the schedule
+ * where pp is 1, and with LS_WORDS_LAYOUT those of the task. shares, stages: lists as text, NULL: omitted. A text that
+ * does not fit is cut off. */
 void ls_knobs_text(const ls_knobs *knobs, ls_words style, const char *shares, const char *stages, char *text,
                    size_t room);
 

@@ -16,6 +16,7 @@
 #include "nn/blocks.h"
 #include "parallel/layout/knobs.h"
 
+/* Most chunks of a model; bytes that hold the text of any list of shares or blocks. */
 enum { LS_CHUNKS_MAX = 1024, LS_LAYOUT_LIST_MAX = 12 * LS_CHUNKS_MAX };
 
 typedef struct ls_layout {
@@ -64,7 +65,7 @@ typedef struct ls_layout_task {
     ls_policy policy;      /* number types of weights, activations and gradients */
     bool checks_replicas;  /* replicas compare hashes of their weights after every step */
     size_t ghost;          /* micro-batches hold whole ghost groups of so many images; 0: any number */
-    bool bn_sync;          /* batch norm is that of the whole batch: a row's share is one micro-batch */
+    bool bn_sync;          /* batch norm is that of the whole batch: a replica's share is one micro-batch */
 } ls_layout_task;
 
 /* Returns the number of sequences of a batch of B in G groups that the replica with the most of them computes; at least
@@ -86,10 +87,11 @@ ls_layout ls_layout_one(const ls_layout_task *task, size_t micro);
  * else 0; schedule 1f1b, with virtual stages interleaved, and interleaved has 2 of them; stages by cost; recompute
  * none; no sequence parallelism; micro 0 stays 0: the run chooses it by memory.
  *
- * Shares: replica d has ⌊(d+1)G/dp⌋ − ⌊dG/dp⌋ groups; with speeds, those that let the slowest replica end first. */
+ * Shares, unless they are listed: replica d has ⌊(d+1)G/dp⌋ − ⌊dG/dp⌋ groups; with "auto" and speeds, those of
+ * ls_layout_share_by_speed(). After a failure *out is unchanged. */
 ls_status ls_layout_make(const ls_layout_request *request, const ls_layout_task *task, ls_layout *out);
-/* Divides n groups among `rows`, each ≥ 1, so that the largest share[d] / speed[d] is least; ties go to earlier rows.
- */
+/* Divides n ≥ rows groups among `rows` replicas, each ≥ 1, so that the largest share[d] / speed[d] is least; ties go to
+ * earlier rows. */
 void ls_layout_share_by_speed(const double *speeds, int rows, int n, int *share);
 /* Rules by which blocks are divided into chunks of the pipeline. A run uses one of the first two; the planner predicts
  * other programs with the third. */
@@ -97,7 +99,8 @@ typedef enum ls_divide {
     LS_DIVIDE_COST, /* the costliest chunk costs least, then the sum of squares is least, then earlier ones have more */
     LS_DIVIDE_COUNT, /* as equal numbers as possible, more in earlier chunks */
     LS_DIVIDE_LAYERS /* equal numbers of layers, which cost the same; each layer left over goes to the chunk with the
-                        lowest cost then. Embedding and head are not counted */
+                        lowest cost then, the last of equal ones. The first and the last block are not counted as
+                        layers, but their costs are */
 } ls_divide;
 /* Divides n blocks into `chunks` ≤ n contiguous chunks; chunk c gets blocks first[c] … first[c + 1] − 1. `cost` is that
  * of each block; for LS_DIVIDE_LAYERS it has three entries: first block, a layer, last block. Only LS_DIVIDE_COST can
@@ -130,7 +133,7 @@ void ls_layout_list_text(const int *numbers, int count, char *text, size_t room)
  * releases it. */
 json_t *ls_layout_to_json(const ls_layout *layout); /* NULL: no memory */
 /* Reads such an object into a request, whose strings point into `json`. LS_ERR_INPUT for unknown members and wrong
- * values; the message begins with `where`, the name of the file. */
+ * values; the message begins with `where`, the name of the file, and *out is unchanged. */
 ls_status ls_layout_request_from_json(const char *where, const json_t *json, ls_layout_request *out);
 
 /* Returns whether the option sets a member of a request: --dp, --shares, --micro-batch …, but not --layout. */

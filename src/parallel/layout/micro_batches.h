@@ -13,8 +13,8 @@
 
 typedef struct ls_micro {
     size_t begin, end; /* sequences begin … end − 1 of the batch; equal: empty */
-    int round;         /* with zero ≥ 2: how many groups the replica has completed before */
-    bool ends_round;   /* the last micro-batch of its group */
+    int round;         /* with zero ≥ 2: how many groups the replica has completed before; else 0 */
+    bool ends_round;   /* the last of its round, which may be an empty one; with zero < 2 the last of the replica */
 } ls_micro;
 
 typedef struct ls_micro_list {

@@ -17,8 +17,8 @@ static inline size_t ls_audit_hashes(const ls_model *model) { return 2 * (size_t
 ls_status ls_partition_leaf_hash(ls_partition *partition, const ls_param *param, const float *leaf, ls_hash128 *out);
 
 /* Lets replica d compute group groups[d] of step `step`; −1: none. Call between ls_partition_step() and the update,
- * whose gradients it keeps. hashes[] are 0 if this worker's replica computes nothing. The setup has `audits`.
- * Collective. */
+ * whose gradients it keeps. hashes[], ls_audit_hashes() of them, are 0 if this worker's replica computes nothing, and
+ * for parameters that this worker does not hold. The setup has `audits`. Collective. */
 ls_status ls_partition_audit(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed,
                              const int *groups, ls_hash128 *hashes);
 

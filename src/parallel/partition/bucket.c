@@ -223,8 +223,8 @@ static void add_list(ls_partition *partition, ls_bucket_kind kind, int b, ls_par
     }
 }
 
-/* Returns whether the gradient of the looked-up rows is added to the head's gradient directly. This requires one worker
- * and the whole batch in one micro-batch. */
+/* Returns whether the gradient of the looked-up rows is added to the head's gradient directly. This requires one
+ * replica, the whole batch in one micro-batch, at most LS_GRAD_GROUPS_MAX groups, and no leaves by themselves. */
 static bool lookup_is_added_at_once(const ls_partition *partition) {
     const ls_partition_setup *setup = &partition->setup;
     return setup->layout.dp == 1 && partition->pass.micros.count == 1 && setup->G <= LS_GRAD_GROUPS_MAX &&

@@ -12,8 +12,9 @@
  *
  * Gradients of groups (fixed parts of the batch) are added up in the order of one binary tree; the sum of one group is
  * a leaf. With zero < 2 the slots are the stack of the gradient plan (nn/grad_plan.h): after the last micro-batch they
- * hold this row's subtrees, which are reduced once. With zero ≥ 2 the rows take groups in turn: slot 0 is the leaf of
- * one group; after each round the leaves of all rows are reduced to `own_slot`, a stack of own elements only. */
+ * hold this replica's subtrees, which are reduced once. With zero ≥ 2 the replicas take groups in turn: slot 0 is the
+ * leaf of one group; after each round, in which each replica computes at most one group, the leaves of all of them are
+ * reduced to `own_slot`, a stack of own elements only. */
 #ifndef LS_PARALLEL_PARTITION_BUCKET_H
 #define LS_PARALLEL_PARTITION_BUCKET_H
 
@@ -38,7 +39,8 @@ typedef struct ls_bucket {
     size_t elems;                        /* of the weights */
     size_t grad_elems;                   /* of a slot: S times as many for vectors */
     bool sharded;                        /* see above: otherwise whole */
-    size_t *shard; /* dp + 1: member r owns elements shard[r] … shard[r+1] − 1, if sharded; freed with the bucket */
+    size_t *shard; /* dp + 1: member r owns elements shard[r] … shard[r+1] − 1, or if whole reports them; freed with the
+                    * bucket */
     size_t own_begin, own_end; /* elements of the gradient whose sum this worker gets */
 
     /* memory of the device */
@@ -84,14 +86,17 @@ typedef struct ls_rounds {
 ls_status ls_rounds_make(const ls_layout *layout, int G, ls_rounds *out);
 void ls_rounds_free(ls_rounds *rounds);
 
-/* Fills offsets, elements and shards from the list of parameters, and sets which elements of each parameter this worker
- * updates (param->own) and reports (param->once). `slices`: those of a layer. The caller frees bucket->shard. */
+/* Fills offsets, elements and shards from kind and list of parameters, and sets which elements of each parameter this
+ * worker updates (param->own) and, among its DP group, reports (param->once); not for LS_BUCKET_LOOKUP, whose parameter
+ * has another bucket too. `slices`: those of a layer. The caller frees bucket->shard. LS_ERR_RESOURCE: out of memory.
+ */
 ls_status ls_bucket_divide(ls_bucket *bucket, int slices, int dp, int dp_index, bool sharded);
 /* Points the parameters' weights at the bucket's memory. */
 void ls_bucket_point_weights(ls_bucket *bucket);
 /* Points the parameters' gradient slots at the bucket's slots; NULL for slots that it does not have. */
 void ls_bucket_point_grads(ls_bucket *bucket, int slices);
-/* Points own weights and own gradients, which the optimizer reads, at the bucket's memory. `rounds`: zero ≥ 2. */
+/* Points own weights and own gradients, which the optimizer reads, at the bucket's memory; does nothing for
+ * LS_BUCKET_LOOKUP. `rounds`: zero ≥ 2. */
 void ls_bucket_point_own(ls_bucket *bucket, int slices, bool rounds);
 
 #endif

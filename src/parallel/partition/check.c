@@ -445,8 +445,8 @@ static ls_status add_recorded(const ls_partition *partition, ls_comm *comm, bool
     return status;
 }
 
-/* Compares weights that this worker computes with and the sums that their owners recorded. Skips a tied copy, whose
- * owner is on another stage. */
+/* Compares weights that this worker holds whole in fp32 with the sums that their owners recorded, if the owners of all
+ * its rows are in its DP and TP group: it skips a tied copy, whose owner is on another stage. */
 static ls_status compare_whole(ls_partition *partition, ls_hash128 *now, recorded *list, verdict *v) {
     int count = ls_model_params(partition->model);
     LS_TRY(sum_whole(partition, now));

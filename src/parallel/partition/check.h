@@ -10,7 +10,8 @@
  *                written, before it is overwritten. Other workers have made their updates by then, with a gradient
  *                that is right, so the next step reports the state after the update
  *
- * Every worker gets the same finding. */
+ * Calls that return an ls_check_finding add up what the workers tell, so every worker gets the same one: the first
+ * parameter that any worker reports, those noticed by receivers of shards last. */
 #ifndef LS_PARALLEL_PARTITION_CHECK_H
 #define LS_PARALLEL_PARTITION_CHECK_H
 
@@ -30,10 +31,10 @@ enum { LS_CHECK_WORDS = 6 };
 
 typedef struct ls_check_finding {
     bool found;
-    int param; /* number in the model: the first that is wrong */
+    int param; /* number in the model: the first that is wrong; −1: none */
     ls_check_tensor tensor;
-    int nworkers; /* number of `workers`, ranks to blame: the one that differs, both of two that differ, or the owner of
-                     state that changed */
+    int nworkers; /* number of `workers`, ranks to blame: those outside a majority, all without one, the owner of state
+                     that changed, or the receiver of a shard that arrived damaged */
     int workers[LS_WORKERS_MAX]; /* ranks, ascending */
     bool is_late;  /* the last update found it and did not update that block, but other workers made their updates */
     int64_t block; /* if it is late: number of the block of LS_CHECK_BLOCK elements that the worker updates */
@@ -52,8 +53,8 @@ ls_status ls_partition_look_at_state(ls_partition *partition, bool *found);
 /* Agrees on one finding from the results that all workers have kept. If any worker has found something, all call this.
  * Collective. */
 ls_status ls_partition_tell_state(ls_partition *partition, ls_check_finding *out);
-/* Sets *found to whether the last update found damage in this worker's state, as ls_partition_look_at_state() does, but
- * without reading tensors. Not collective. */
+/* Sets *found to whether the last update found damage in this worker's state, without reading tensors, and keeps the
+ * result for ls_partition_tell_state(). Not collective. Sets *found to false without `sums_state`. */
 ls_status ls_partition_look_at_update(ls_partition *partition, bool *found);
 /* Compares own elements, recorded copies and gathered shards with their sums, before the next update, a save or another
  * use. The setup has `sums_state`. Collective. */

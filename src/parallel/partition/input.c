@@ -11,8 +11,9 @@ ls_status ls_partition_set_tokens(ls_partition *partition, const int32_t *ids, c
     return targets ? ls_device_copy_in(partition->device, partition->input.targets, targets, bytes) : LS_OK;
 }
 
-/* Reads images begin … end − 1 into host memory, unless a prefetch has already read them. `ahead` is B for a prefetch,
- * else 0: the feed numbers the images of the next batch from B on. */
+/* Reads images begin … end − 1 into host memory, unless a prefetch or an earlier action read just these last, of a
+ * batch with this number. `ahead` is B for a prefetch, else 0: the feed numbers the images of the next batch from B on.
+ */
 static ls_status read_images(ls_partition *partition, const ls_chunk *chunk, const ls_partition_feed *feed,
                              size_t begin, size_t end, size_t ahead) {
     ls_fed_images *fed = &partition->input.fed;
@@ -28,9 +29,9 @@ static ls_status read_images(ls_partition *partition, const ls_chunk *chunk, con
 }
 
 /* Reads images begin … end − 1 of this worker's batch, with their classes, and copies them to the device, and makes
- * them the input of the next operations. Skips the reading, and the copying, if a prefetch has done it. `ahead`: 0, or
- * B for a prefetch, which asks the feed for the same images of the next batch. Errors are those of the feed and the
- * device. */
+ * them the input of the next operations. Skips the reading, and the copying, if a prefetch or an earlier action of the
+ * pass has done it. `ahead`: 0, or B for a prefetch, which asks the feed for the same images of the next batch. Errors
+ * are those of the feed and the device. */
 static ls_status feed_images(ls_partition *partition, const ls_chunk *chunk, const ls_partition_feed *feed,
                              size_t begin, size_t end, size_t ahead) {
     size_t elems = (end - begin) * ls_extent_elems(partition->model->blocks[0].image.in);

@@ -49,7 +49,7 @@ typedef struct piece {
     bool counts; /* this worker reports it */
 } piece;
 
-/* Updates one piece, and measures it if this worker reports it. */
+/* Updates one piece, and measures it if this worker reports it and it is no running statistic. */
 static ls_status run_piece(ls_partition *partition, const ls_optimizer_update *update, const piece *p, int block,
                            int64_t *elems) {
     int64_t *out = partition->numerics.counts + (size_t)block * WORDS;

@@ -14,7 +14,8 @@ ls_status ls_partition_no_memory(void) {
 
 /* ---- what it is -------------------------------------------------------------------------------------------------- */
 
-/* Returns the maximum number of sequences of a micro-batch. It is the same on all workers. */
+/* Returns the maximum number of sequences of a micro-batch: that of the layout, or in training those of the largest run
+ * of groups that a replica runs at once, if these are fewer. It is the same on all workers. */
 static size_t micro_of(const ls_partition_setup *setup) {
     const ls_layout *layout = &setup->layout;
     size_t most = 0;

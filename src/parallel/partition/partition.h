@@ -57,7 +57,8 @@ enum { LS_CONTRIBUTION_RUNS = 8 };
 typedef struct ls_partition ls_partition;
 
 /* Measures the device memory of such a partition without creating it: *arena gets the bytes by kind, and the peak. Sets
- * the model's slices to those of the place. Not collective. */
+ * the model's slices to those of the place, and resets its parameters, so a model with a partition cannot be measured.
+ * `arena` owns no memory afterwards. Not collective. */
 ls_status ls_partition_measure(ls_model *model, const ls_partition_setup *setup, ls_arena *arena);
 /* Creates a partition without weights. Borrows model, device, world and mesh until ls_partition_destroy(), and
  * points the model's parameters at its memory, so a model has one partition at a time. On failure nothing is left to
@@ -88,14 +89,16 @@ typedef struct ls_partition_piece {
     size_t first, count; /* canonical elements of the parameter */
 } ls_partition_piece;
 
-/* Gets piece number i of the elements that this worker needs: weights that it computes with, or the moments of its own
- * elements. With LS_TENSOR_REPORTED, the pieces of all workers together are the parameter, each element once. Returns
- * false after the last piece; a piece may be empty. */
+/* Gets piece number i of the elements that this worker has of a tensor. Moments and gradients: its own elements, those
+ * that it updates. Weights: all that it computes with; but only its own ones with ZeRO 3, and of matrices in 16 bits
+ * whose fp32 weights are sharded, of which ls_partition_settle() makes the others. With LS_TENSOR_REPORTED, the pieces
+ * of all workers together are the parameter, each element once. Returns false after the last piece; a piece may be
+ * empty. */
 bool ls_partition_piece_get(const ls_partition *partition, const ls_param *param, ls_partition_tensor which, int i,
                             ls_partition_piece *piece);
 
 /* Gets piece number i of a weight or a moment that this worker reports, with its address on the device. Each element is
- * reported by one worker. Returns false after the last piece. */
+ * reported by one worker. Returns false after the last piece, and at once for weights that it has in 16 bits alone. */
 bool ls_partition_reported_get(const ls_partition *partition, const ls_param *param, ls_partition_tensor which, int i,
                                ls_partition_piece *piece, const float **memory);
 
@@ -152,7 +155,8 @@ void ls_partition_leave_out(ls_partition *partition, const bool *absent);
 ls_status ls_partition_step(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed);
 /* Prefetches, while the device works on a step of this feed, the images with which this worker begins the next step:
  * the feed is asked for sequences B … of the batch. A step with the next batch number uses them, unless other images
- * were read since. Does nothing for tokens. Not collective. */
+ * were read since. Does nothing for tokens, for a feed without batch numbers, and on a worker that skips its work. Not
+ * collective. */
 ls_status ls_partition_prepare(ls_partition *partition, const ls_partition_feed *feed);
 /* Adds the losses of the step that this worker reports to *loss; only workers of the last stage report any. The host
  * waits for the device. Not collective. */
@@ -162,8 +166,9 @@ const ls_schedule *ls_partition_schedule(const ls_partition *partition);
 /* Runs one action of this stage, outside a step. For pricing: a partition without a mesh computes its own part and
  * skips all communication. */
 ls_status ls_partition_run_action(ls_partition *partition, const ls_action *action, const ls_partition_feed *feed);
-/* Ends the reductions after the last action, joins the token slices of vectors, and adds up both uses of a tied table:
- * every gradient of own elements is then complete. */
+/* The end of ls_partition_step(), for callers of ls_partition_run_action(): ends the reductions after the last action,
+ * joins the token slices of vectors, and adds up both uses of a tied table: every gradient of own elements is then
+ * complete. */
 ls_status ls_partition_finish_grads(ls_partition *partition);
 /* Where a value that is not finite was computed: in the output of a block, the loss, the gradient of a block's input,
  * the gradient of a parameter. */
@@ -179,9 +184,9 @@ typedef enum ls_bad_phase {
 typedef struct ls_bad_place {
     int64_t order;                       /* smaller is earlier; −1: nothing was found */
     int64_t erred;                       /* the same, results of matmuls counted in, by which the worker is found */
-    int64_t worker, micro, block, phase; /* rank that erred; number of its micro-batch; block; ls_bad_phase */
+    int64_t worker, micro, block, phase; /* rank that erred; micro-batch, −1: of a sum; block; ls_bad_phase */
     int64_t param;                       /* number in the model, of a gradient; −1: no gradient */
-    int64_t index;                       /* in what this worker holds of the tensor */
+    int64_t index;                       /* in what the worker that found it holds of the tensor */
     int64_t is_nan;                      /* otherwise it is infinite, unless is_finite is set */
     int64_t is_finite;                   /* a loss of 2^31 or more in size, which exact sums of losses do not hold */
 } ls_bad_place;
@@ -215,9 +220,10 @@ const ls_param *ls_partition_tied_copy(const ls_partition *partition);
 /* Lets each later step sum the squares of what this worker contributes to the gradients of its matrices, before these
  * are reduced over replicas: of about this share of the elements, the same ones in each replica. Not collective. */
 void ls_partition_watch_contribution(ls_partition *partition, double share);
-/* Returns, after ls_partition_square_norm(), the squared norm of the contribution to a typical run of blocks: the
- * median over LS_CONTRIBUTION_RUNS of them. The median ignores the first blocks of small models, whose norms are large
- * at times, but not a worker all of whose blocks are wrong. NaN: one is not finite; 0: there is none. */
+/* Returns, after ls_partition_square_norm(), the squared norm of the contribution to a typical run of blocks, scaled
+ * from the share that is summed to all elements: the median over those of LS_CONTRIBUTION_RUNS runs that are not 0, of
+ * an even number the geometric mean of the middle two. The median ignores the first blocks of small models, whose norms
+ * are large at times, but not a worker all of whose blocks are wrong. NaN: one is not finite; 0: there is none. */
 double ls_partition_contribution(const ls_partition *partition);
 /* Sets *param to the first parameter, in model order, whose gradient is not finite on some worker; −1: none. */
 ls_status ls_partition_bad_param(ls_partition *partition, int *param);
@@ -225,11 +231,13 @@ ls_status ls_partition_bad_param(ls_partition *partition, int *param);
 ls_status ls_partition_bad_state(ls_partition *partition, int *param);
 /* Adds the losses of the step to *loss, unless NULL, and the squares of the gradients that this worker reports to *sum.
  * If `measured` is not NULL, it gets the part of these squares that ls_partition_leaf_squares() also measures by group:
- * all but vectors and a tied table. The only call of a step in which the host waits for the device. Not collective. */
+ * all but vectors and a tied table. *sum gets NaN if a gradient that another worker of the TP
+ * group reports is not finite here. The only call of a step in which the host waits for the device. Not collective. */
 ls_status ls_partition_square_norm(ls_partition *partition, ls_loss_sum *loss, ls_exact_sum *sum,
                                    ls_exact_sum *measured);
 /* Sends the updated own elements to every worker that computes with them: an all-gather of sharded weights (ZeRO 1 and
- * 2), and the weights of a tied table. With ZeRO 3 drops gathered weights, which are gathered again when used. */
+ * 2; with ZeRO 3 of positions alone), and the weights of a tied table. With ZeRO 3 drops gathered matrices and tables,
+ * which are gathered again when used. */
 ls_status ls_partition_publish(ls_partition *partition);
 
 /* ---- evaluation and generation ----------------------------------------------------------------------------------- */

@@ -45,8 +45,9 @@ static ls_status add_contribution(ls_partition *partition, const ls_bucket *buck
     return ls_partition_add_contribution(partition, bucket, grad);
 }
 
-/* Returns the part of slot s to send: a leaf, already rounded, in the type of the wire. `has_none`: the member has no
- * group in this round, so its slot is stale and is not read. */
+/* Returns in *part what to send of slot s: a subtree as it is, or a leaf, already rounded, converted to the type of the
+ * wire. Adds the slot to the watched contributions; not if `has_none`: the member has no group in this round, so its
+ * slot is stale and the reduction does not read what is sent. */
 static ls_status part_of(ls_partition *partition, ls_bucket *bucket, int s, bool has_none, const void **part) {
     *part = bucket->slot[s];
     if (!has_none) LS_TRY(add_contribution(partition, bucket, bucket->slot[s]));

@@ -7,14 +7,16 @@
  * worker whose results differ first, in the order of computation, erred.
  *
  * A site is one such result: number k of block b has site 16·b + k in forward and 16·(2n − 1 − b) + k in backward. Its
- * value is a sum over sequences, which depends neither on their division into micro-batches nor on the schedule. */
+ * value is a sum over sequences, which depends neither on their division into micro-batches nor on the schedule. Each
+ * worker sums its own results; no call is collective, and the caller exchanges the sums. */
 #ifndef LS_PARALLEL_PARTITION_RESULTS_H
 #define LS_PARALLEL_PARTITION_RESULTS_H
 
 #include "base/hash.h"
 #include "parallel/partition/partition.h"
 
-/* The most results of a block in one direction; further ones are added to the last. */
+/* The most results of a block in one direction: number 15 is the stream, 0 … 14 are matmuls, and further matmuls are
+ * added to number 14. */
 enum { LS_RESULTS_MAX = 16 };
 
 /* Returns the number of sites of a model: LS_RESULTS_MAX for each block and direction. */

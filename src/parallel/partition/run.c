@@ -169,7 +169,8 @@ static ls_status head(job *j, float *d) {
     return ls_partition_end_grads(partition, b, j->micro, j->last);
 }
 
-/* Runs one phase of backward of block b; `d` is the gradient of its output, and of its input afterwards. */
+/* Runs one phase of backward of block b; `d` is the gradient of its output, and of its input afterwards; NULL in the
+ * phase of the weights alone, which reads what the phase of the input kept. */
 static ls_status backward_block(job *j, int b, float *d, ls_block_pass phase) {
     ls_partition *partition = j->partition;
     const ls_chunk *chunk = j->chunk;

@@ -102,8 +102,9 @@ typedef struct ls_buffer_pools {
 /* Makes the weights of a block available, gathering them if they are in no buffer, and starts to gather those of
  * `next`, the block that runs after it; −1: none. Does nothing without ZeRO 3. */
 ls_status ls_partition_acquire(ls_partition *partition, int block, int next);
-/* Assigns memory to the gradients that backward is about to compute for this block, after the reductions that still
- * read it. Call before the phase of backward that computes them. */
+/* With zero ≥ 2 waits for the reductions that still read the memory of the block's gradients, and where leaves share
+ * buffers (ls_grad_places.leaves_pass) assigns the next one to them. Does nothing with zero < 2, where each bucket has
+ * memory of its own. Call before the phase of backward that computes them. */
 ls_status ls_partition_begin_grads(ls_partition *partition, int block);
 /* Starts to reduce the gradients of the block, as far as they are complete: with zero < 2 after the `last` micro-batch,
  * with zero ≥ 2 after each group. Does nothing without replicas, or in an audit. */
@@ -260,8 +261,8 @@ void ls_partition_watch_results(ls_partition *partition);
 
 /* ---- hunt.c: the first value that is not finite ------------------------------------------------------------------ */
 
-/* Checks an output of a block, for a micro-batch that is not empty, for values that are not finite. Does nothing
- * outside a hunt (ls_partition_hunt). */
+/* Checks an output of a block, for a micro-batch that is not empty, for values that are not finite, losses also for
+ * 2^31 or more in size; partition->hunt keeps the earliest find. Does nothing outside a hunt (ls_partition_hunt). */
 ls_status ls_partition_look(ls_partition *partition, const ls_micro *micro, int number, int block, ls_bad_phase phase,
                             const float *x, size_t elems);
 /* Checks the gradients of the block's parameters that this micro-batch changed. Does nothing outside a hunt. */
@@ -298,7 +299,7 @@ typedef struct ls_partition_sums {
     ls_loss_sum *group_losses;                       /* borrowed: also gets losses by group; NULL: none */
     ls_exact_sum *group_squares;                     /* borrowed: also gets squares of leaves; NULL: none */
     double contribution_share;                       /* of the elements to reduce: their squares are summed */
-    double contribution_scale[LS_CONTRIBUTION_RUNS]; /* all elements / those that are summed */
+    double contribution_scale[LS_CONTRIBUTION_RUNS]; /* all elements / those that are summed; 0: no such run */
 } ls_partition_sums;
 
 /* Returns how many hashes the list of hashes has room for. */
@@ -371,7 +372,7 @@ typedef struct ls_partition_check {
     ls_hash128 *shard_hashes;            /* with zero 3, by bucket and DP rank; NULL: not checked */
     bool remembers;                      /* these are of the present weights */
     bool sums_copies;                    /* the last update has summed the copies that it wrote completely */
-    int64_t seen_state[6];               /* the verdict of the last ls_partition_look_at_state() */
+    int64_t seen_state[6];               /* verdict of the last ls_partition_look_at_state() or …_update() */
     int bad_shard_param, bad_shard_row;  /* of a gathered shard that differed from its owner's; −1: none */
 } ls_partition_check;
 
@@ -379,7 +380,8 @@ typedef struct ls_partition_check {
 void ls_partition_alloc_check(ls_partition *partition);
 /* Assigns memory to the sums of copies. */
 void ls_partition_lay_check(ls_partition *partition, ls_arena *arena);
-/* Lets the update sum the copies that it writes completely, on a device where that saves a pass over memory. */
+/* Clears the sums of copies, and lets the update sum the 16-bit copies that it writes completely
+ * (ls_optimizer_sums_copy()), which saves a pass over memory. Does nothing without `checks_state`. */
 ls_status ls_partition_begin_copy_sums(ls_partition *partition, ls_optimizer_update *update);
 /* Undoes ls_partition_begin_copy_sums(), for an update that cannot sum copies. */
 void ls_partition_omit_copy_sums(ls_partition *partition, ls_optimizer_update *update);

@@ -27,8 +27,8 @@ static const ls_param *local_of(const ls_partition *partition, const ls_param *p
     return partition->tied.copy && param == ls_model_tokens(partition->model) ? partition->tied.copy : param;
 }
 
-/* Returns what this worker has of a tensor: all local rows of weights that it computes with, else its own elements; an
- * empty range if nothing. */
+/* Returns what this worker has of a tensor: all local rows of weights that it has whole in fp32, or in 16 bits because
+ * it does not update them; else its own elements; an empty range if nothing. */
 static held held_of(const ls_partition *partition, const ls_param *model_param, ls_partition_tensor which) {
     const ls_param *param = local_of(partition, model_param);
     held h = {.param = param, .range = param->own};

@@ -38,7 +38,7 @@
 typedef struct stage_course {
     int ahead, held;                  /* limits */
     int forwards, backwards, weights; /* units done */
-    bool busy, woken;
+    bool busy, woken;                 /* an action runs; the stage is in the list `awake` */
 } stage_course;
 
 enum { LONGEST = 2 };

@@ -2,8 +2,10 @@
  * arena (the one block of device memory that holds its tensors).
  *
  * Durations are numbers of floating-point operations, so only their ratios are meaningful: backward is twice forward,
- * half of it for the input and half for the weights; recomputation adds one forward; the head does all its work in
- * backward. Communication takes no time. */
+ * half of it for the input and half for the weights. Recomputation adds the forward of each layer without the MLP's
+ * second matmul (full) or that of the MLP's first matmul (selective), to each of the two halves if they are apart. The
+ * head does all its work, three times its forward, in backward (of the input). The embedding and communication take no
+ * time. */
 #ifndef LS_PARALLEL_SCHEDULE_PREDICT_H
 #define LS_PARALLEL_SCHEDULE_PREDICT_H
 
@@ -11,8 +13,8 @@
 #include "parallel/schedule/simulate.h"
 #include "parallel/partition/partition.h"
 
-/* Makes the schedule of replica dp_row and simulates it; the caller frees both. `seconds` in the result are FLOPs.
- * After a failure there is nothing to free. */
+/* Makes the schedule of replica dp_row and simulates it; the caller frees both. `seconds` in the result are FLOPs, and
+ * peak_bytes are 0. The layout must fit the task, and its micro be set. After a failure there is nothing to free. */
 ls_status ls_predict_schedule(const ls_layout_task *task, const ls_layout *layout, int dp_row, ls_schedule *schedule,
                               ls_simulation *simulation);
 

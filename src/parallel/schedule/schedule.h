@@ -67,12 +67,12 @@ static inline int ls_schedule_kept(const ls_schedule *schedule, int stage, int c
 }
 
 /* Computes in *count how many send buffers a stage needs in each direction, so that stages cannot deadlock waiting for
- * buffers; at least 2. LS_ERR_FAILED: the lists deadlock. */
+ * buffers; at least 2, the same for all stages. LS_ERR_FAILED: the lists deadlock with any number. */
 ls_status ls_schedule_buffers(const ls_schedule *schedule, int *count);
 
 /* Checks that the lists can be run and obey rule 3: every action once, in order, no slot in use twice, no deadlock.
- * Fails with LS_ERR_FAILED, naming stage and action. The executor calls it before the first step. Accepts any lists in
- * which each chunk and micro-batch has one BACKWARD, or one BACKWARD_INPUT and later one BACKWARD_WEIGHTS. */
+ * Fails with LS_ERR_FAILED, naming stage and action. Called when a partition or a simulation is made. Accepts any lists
+ * in which each chunk and micro-batch has one BACKWARD, or one BACKWARD_INPUT and later one BACKWARD_WEIGHTS. */
 ls_status ls_schedule_check(const ls_schedule *schedule);
 
 /* Returns "forward", "backward", "backward-input" or "backward-weights". */

@@ -12,8 +12,8 @@ typedef struct ls_simulate_costs {
     const double *seconds[LS_ACTION_KINDS]; /* of an action of each kind; NULL: the schedule has none */
     const double *micro_share;              /* by micro-batch: its part of a full one; NULL: all are full */
     double send_seconds;                    /* from the end of an action until another stage has its output */
-    const double *border_seconds;           /* the same from each stage to the next; NULL: send_seconds for all */
-    const size_t *slot_bytes, *kept_bytes;  /* NULL: peak_bytes stay 0 */
+    const double *border_seconds; /* the same between each stage and the next, cyclically; NULL: send_seconds */
+    const size_t *slot_bytes, *kept_bytes; /* NULL: peak_bytes stay 0 */
 } ls_simulate_costs;
 
 typedef struct ls_simulated_action {
@@ -29,12 +29,14 @@ typedef struct ls_simulation {
     ls_region memory;
 } ls_simulation;
 
-/* Simulates a schedule. Fails with LS_ERR_FAILED for lists that deadlock, and with LS_ERR_INPUT for costs that are
- * negative or not finite. After a failure there is nothing to free. */
+/* Simulates a schedule. Fails with LS_ERR_FAILED for lists that ls_schedule_check() refuses, and with LS_ERR_INPUT for
+ * costs that are negative, not finite, or missing for a kind that the lists have. After a failure there is nothing to
+ * free. */
 ls_status ls_simulate(const ls_schedule *schedule, const ls_simulate_costs *costs, ls_simulation *out);
 /* Frees the results; NULL and a zeroed simulation do nothing. */
 void ls_simulation_free(ls_simulation *simulation);
-/* Returns the fraction of the time, 0 … 1, in which stage s is idle: the pipeline bubble. */
+/* Returns the fraction of the time, 0 … 1, in which stage s is idle: the pipeline bubble; 0 if no action
+ * takes time. */
 double ls_simulation_bubble(const ls_simulation *simulation, int s);
 
 #endif

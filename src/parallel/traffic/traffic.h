@@ -3,7 +3,8 @@
  *
  * Nothing is run. The formulas are those of docs/reference/memory-and-traffic.md; a test compares them with what
  * workers count. They hold for a step that follows another step: with zero 3, weights that an evaluation has gathered
- * in between are not gathered again. A step whose gradient is not finite publishes no weights. */
+ * in between are not gathered again. A step whose gradient is not finite publishes no weights. Of the checks of a
+ * run, only that of replicas is included (ls_layout_task.checks_replicas), and as it is if all are equal. */
 #ifndef LS_PARALLEL_TRAFFIC_TRAFFIC_H
 #define LS_PARALLEL_TRAFFIC_TRAFFIC_H
 
