@@ -165,8 +165,8 @@ static int count_missing(const job *j) {
     return missing;
 }
 
-/* Lists the families that have no cubin, neither built in nor cached. Those of tensor cores are first, because they
- * take longest. */
+/* Lists the families that have no cubin, neither built in nor cached. Those of tensor cores, whose names have "mma" in
+ * them, are first, because they take longest; they are left out unless `with_tensor_cores`. */
 static void list_missing(job *j, const nvrtc *rtc, bool with_tensor_cores) {
     char architecture[32];
     const char *flags[FLAGS];

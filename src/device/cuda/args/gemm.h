@@ -1,5 +1,6 @@
-/* gemm.h: the arguments and tile sizes of the kernels of gemm.cu, gemm_any.cu, conv.cu and conv_grad.cu, for those
- * kernels and the host code that launches them (ops/gemm.c, ops/conv_grad.c).
+/* gemm.h: the arguments of all GEMM kernels and the tile sizes of those of gemm.cu, gemm_any.cu, conv.cu and
+ * conv_grad.cu, for the kernels and the host code that launches them (ops/gemm.c, ops/conv_grad.c). mma_gemm.cu and
+ * hgmma_any.cu take ls_cuda_gemm, too; the kernels of args/hgmma.h have it as a member. ops/library.c passes it on.
  *
  * A GEMM computes C (m × n) from A and B, whose k is cut into slices: fixed ranges, each summed by itself in ascending
  * order; a balanced binary tree adds the sums of the slices. A thread block computes one tile of C and goes through k

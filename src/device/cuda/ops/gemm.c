@@ -412,7 +412,8 @@ static ls_status run_thin(ls_device *device, const ls_gemm *g, ls_cuda_gemm *arg
 
 static size_t round_up_4(size_t n) { return (n + 3) / 4 * 4; }
 
-/* Returns the bytes of the unfolded patches (im2col), or 0 if the kernel gathers the patches from the images. */
+/* Returns the bytes of the unfolded patches (im2col), or 0 if the kernel gathers the patches from the images: always
+ * but in form TN where vectors can be loaded from A and not from the images, and the bytes are within SCRATCH_MAX. */
 static size_t unfold_bytes(const ls_gemm *g, const ls_cuda_gemm *args) {
     size_t bytes;
     if (g->form != LS_GEMM_TN || !g->patches || args->b_is_vector || !args->a_is_vector) return 0;
@@ -436,7 +437,8 @@ static ls_status unfold(ls_device *device, const ls_gemm *g, const ls_cuda_gemm_
     return ls_cuda_launch(device, LS_CUDA_conv_unfold, grid, LS_CUDA_GEMM_UNFOLD_THREADS, 0, &args);
 }
 
-/* Runs the upper and the lower half of C as separate matmuls, because half of the rows needs half of the scratch. */
+/* Runs the upper and the lower half of C as separate matmuls, because half of the rows needs half of the scratch.
+ * LS_ERR_INPUT if C has one row or the matmul gathers or places rows by a grid. */
 static ls_status run_halves(ls_device *device, const ls_gemm *g) {
     if (g->m == 1 || g->patches || g->b_rows || g->c_rows)
         return ls_fail(LS_ERR_INPUT,
@@ -498,7 +500,8 @@ ls_status ls_cuda_gemm_run_own(ls_device *device, const ls_gemm *g, ls_cuda_way 
     return plan.apart > 1 ? ls_cuda_gemm_join_parts(device, &args.g) : LS_OK;
 }
 
-/* Runs a matmul without epilogue: the autotuned way if there is one, else our own kernels. */
+/* Runs a matmul without epilogue: with tensor cores the autotuned way if there is one, else our own kernels. Nothing if
+ * C is empty. */
 static ls_status run_gemm(ls_device *device, const ls_gemm *g) {
     if (!g->m || !g->n) return LS_OK;
     if (ls_unit_is_tensor_core(g->unit)) {

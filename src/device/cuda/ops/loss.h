@@ -1,5 +1,5 @@
 /* loss.h: shared by the host code of the loss: loss.c, for fp32 logits, and loss_hgmma.c, which it calls for
- * 16-bit logits (those of the matrix unit hgmma, whose sums have an order of their own). */
+ * 16-bit logits (those of tensor cores, whose sums have an order of their own). */
 #ifndef LS_DEVICE_CUDA_OPS_LOSS_H
 #define LS_DEVICE_CUDA_OPS_LOSS_H
 
