@@ -147,8 +147,8 @@ ls_status ls_cuda_driver_load(const ls_cuda_driver **out);
 bool ls_cuda_driver_sees_none(void);
 
 /* Converts the result of a driver call: LS_OK, LS_ERR_RESOURCE if the GPU is out of memory, else LS_ERR_FAILED,
- * with a message that names `call` and the driver's text and, if the memory or the hardware may be at fault, what to do.
- * `gpu` −1: the message names the driver instead. A result that means "not ready yet" is an error, too. */
+ * with a message that names `call` and the driver's text and, if memory is short or the hardware may be at fault, what
+ * to do. `gpu` −1: the message names the driver instead. A result that means "not ready yet" is an error, too. */
 ls_status ls_cuda_result(const ls_cuda_driver *driver, CUresult result, const char *call, int gpu);
 
 /* Returns the limit of a wait for a GPU, in seconds: the environment variable LS_CUDA_WAIT_S (for tests) if it is

@@ -60,7 +60,8 @@ LS_DEVICE uint32_t found_again(uint32_t x) {
 
 /* ---- work ---------------------------------------------------------------------------------------------------------- */
 
-/* Steps begin … end−1 of unit `unit` (args/hgmma.h says what units and the line are). */
+/* Steps begin … end−1 of unit `unit` (args/hgmma.h says what units and the line are). Of a whole unit end is ~0: users
+ * take the smaller of end and the unit's steps. */
 struct hgmma_piece {
     uint32_t unit, begin, end;
 };

@@ -1,5 +1,6 @@
-/* attention_hgmma.c: launches attention with the matrix unit hgmma: by the kernels of attention_hgmma.cu (TMA tiles) if
- * the GPU, the shapes and the alignment allow it, else by those of attention_hgmma_any.cu. The bits are the same. */
+/* attention_hgmma.c: launches attention on tensor cores: with the unit hgmma by the kernels of attention_hgmma.cu and
+ * attention_hgmma_once.cu (TMA tiles) if the GPU, the shapes and the alignment allow it and this is no audit, else by
+ * those of attention_hgmma_any.cu. The bits are the same. */
 #include "device/cuda/args/attention_hgmma.h"
 
 #include <stdbool.h>
@@ -100,7 +101,8 @@ static bool map_of(ls_device *device, const ls_attention_call *call, ls_attentio
     return ls_cuda_heads_map(device, x.at, counts, strides, TILE_ROWS, out);
 }
 
-/* Makes the tensor maps of a part. Returns false if one is impossible, or an output is not aligned. */
+/* Makes the tensor maps of a part, that of dout only if `backward`. Returns false if one is impossible, or an output
+ * (o, or in backward dq, dk and dv) is not aligned. */
 static bool maps_of(ls_device *device, const ls_attention_call *call, const ls_attention *a, bool backward,
                     ls_cuda_attention_maps *out) {
     size_t queries = a->T - a->first_query, apart = call->query_rows;
@@ -178,7 +180,7 @@ static ls_status each_launch(ls_device *device, const ls_attention_call *call, c
     return LS_OK;
 }
 
-/* Returns whether o and dout are aligned for the wide kernel of the statistics. */
+/* Returns whether to take the wide kernel of the statistics: o and dout are aligned, and this is no audit. */
 static bool has_wide_rows(ls_device *device, const ls_attention_call *call) {
     if (call->parts[0].head_size % 8 || ls_cuda_computes_otherwise(device)) return false;
     for (int p = 0; p < call->nparts; p++) {
