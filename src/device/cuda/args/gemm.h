@@ -71,7 +71,9 @@ typedef struct ls_cuda_gemm {
      * are kept by level of the tree: the lower near_levels in shared memory, the upper far_levels in `far`. */
     int near_levels, far_levels;
     float *far;    /* in global memory */
-    float *parts;  /* not NULL: blockIdx.z is a slice, whose m × n sums go here; another kernel adds the slices */
+    /* Not NULL: blockIdx.z is a slice (in the kernels of args/hgmma.h a unit says which one or two), whose m × n sums go
+     * here; another kernel adds them. */
+    float *parts;
     size_t period; /* with a matrix unit: k is sequences of this length, and no granule spans two; 0: one sequence */
     int slices;
     size_t bounds[LS_CUDA_GEMM_SLICES + 1]; /* slice s is k from bounds[s] to bounds[s+1]−1 */

@@ -336,7 +336,9 @@ LS_DEVICE uint32_t pairs_of(uint32_t word, int i) {
     return (x | x >> 12) & 0xFFu;
 }
 
-/* A block has a tile of queries and keys, a warp 32 of each at a time, a lane a query. blockIdx.x is the tile, y the head. */
+/* Writes the dropout masks (ls_cuda_attention_hgmma::masks) of a tile of queries and keys, by lines of queries or, masks_across,
+ * of keys; nothing for tiles above the diagonal. A warp has 32 of each at a time, a lane a query. blockIdx.x is the tile, y the
+ * head, z the sequence. */
 LS_KERNEL(attention_hgmma_masks, ls_cuda_attention_hgmma, LS_CUDA_HGMMA_MASK_THREADS) {
     enum { TILE = LS_CUDA_HGMMA_MASK_TILE, WORDS = TILE / 32 };
     __shared__ uint32_t words[WORDS][TILE];
@@ -368,15 +370,19 @@ LS_KERNEL(attention_hgmma_masks, ls_cuda_attention_hgmma, LS_CUDA_HGMMA_MASK_THR
 
 /* ---- backward's tiles -------------------------------------------------------------------------------------------- */
 
-/* A thread's part of a tile of 64 queries and 64 keys, as it is made and as products read it: a warp has 16 queries and
- * 32 keys. */
+/* A tile of 64 queries and 64 keys in shared memory: rows of Q, dO (G), K and V, and what make() computes of them for the
+ * matmuls: P, the weights after dropout, and DS, the gradients of the scores, both [query][key]. */
 template <int D, bool IS_F16> struct weights_tile {
     enum { PITCH = D + 8, P_PITCH = OTHERS + 8, N = 4 };
     uint16_t *Q, *G, *K, *V, *P, *DS;
+    /* Places the arrays in the block's shared memory. */
     LS_DEVICE weights_tile(uint16_t *shared) {
         Q = shared, G = Q + ROWS * PITCH, K = G + ROWS * PITCH, V = K + OTHERS * PITCH;
         P = V + OTHERS * PITCH, DS = P + ROWS * P_PITCH;
     }
+    /* Computes P and DS, rounded to 16 bits, of queries from query0 on and keys from key0 on: a warp has 16 queries and 32
+     * keys. Both are +0 where a query does not see a key. L: of the head's query 0, with D stat_rows further; `rule` is used only if
+     * the part has dropout. Barriers must come before and after. */
     LS_DEVICE void make(const ls_cuda_attention &a, const ls_cuda_attention_part &part, const dropout_rule &rule,
                         const float *L, size_t stat_rows, int query0, int key0) const {
         const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = warp % 4 * 16, column = warp / 4 * 32;
@@ -414,7 +420,8 @@ template <int D, bool IS_F16> struct weights_tile {
     }
 };
 
-/* A warp has 16 rows and half the columns of a result. */
+/* Computes dQ of this block's 64 queries of a head; blockIdx.x counts tiles from the last one, which sees the most keys. A
+ * warp has 16 rows and half the columns of the result. */
 template <int D, bool IS_F16> LS_DEVICE void queries_tile(const ls_cuda_attention_hgmma &h) {
     using tile = weights_tile<D, IS_F16>;
     enum { N = D / 16 };
@@ -449,6 +456,8 @@ template <int D, bool IS_F16> LS_DEVICE void queries_tile(const ls_cuda_attentio
     store_rows<IS_F16>(a, part.dq, p, q0 + row, a.T, column, dq, part.scale, part.scale);
 }
 
+/* Computes dK and dV of this block's 64 keys of a kv head, over the queries of all its heads, one head after the other. A warp
+ * has 16 rows and half the columns of both. */
 template <int D, bool IS_F16> LS_DEVICE void keys_tile(const ls_cuda_attention_hgmma &h) {
     using tile = weights_tile<D, IS_F16>;
     enum { N = D / 16 };

@@ -144,6 +144,7 @@ static const ls_cuda_kernel *kernels_of(const ls_gemm *g, const ls_cuda_gemm *ar
 
 /* ---- the estimate ------------------------------------------------------------------------------------------------ */
 
+/* Returns the number of slices of k, at least 1. */
 static int slices_of(const ls_gemm *g) { return g->slices > 1 ? g->slices : 1; }
 
 /* Returns how many partial sums exist at once, at most, when one block adds `slices` slices in the order of the tree:
@@ -173,6 +174,7 @@ static size_t steps_bytes(ls_device *device, const tile_kind *t) {
 /* Returns the bytes of a tile of sums. */
 static size_t tile_bytes(const tile_kind *t) { return t->m * t->n * sizeof(float); }
 
+/* Returns the bytes of shared memory of a block: the stages, and the near levels of the tree. */
 static size_t shared_bytes(ls_device *device, const gemm_plan *plan) {
     const tile_kind *t = &tiles[plan->tile];
     return steps_bytes(device, t) + (size_t)plan->near_levels * tile_bytes(t);
@@ -192,6 +194,7 @@ static size_t scratch_bytes(const ls_gemm *g, const gemm_plan *plan) {
     return bytes;
 }
 
+/* Returns the most scratch, in bytes, that a plan may take. */
 static size_t scratch_max(ls_device *device) {
     size_t limit = ls_cuda_scratch_limit(device);
     return limit < SCRATCH_MAX ? limit : SCRATCH_MAX;
@@ -211,7 +214,7 @@ static void place_levels(ls_device *device, gemm_plan *plan, int levels, size_t 
 }
 
 /* Plans a tile with `apart` splits: at the highest occupancy that shared memory allows and whose partial sums fit into
- * scratch, else at one block. The caller checks scratch_bytes(). */
+ * scratch, else at one block per multiprocessor. The caller checks scratch_bytes(). */
 static gemm_plan plan_of(ls_device *device, const ls_gemm *g, int tile, int apart) {
     const tile_kind *t = &tiles[tile];
     gemm_plan plan = {.tile = tile, .apart = apart, .blocks = SIZE_MAX};
