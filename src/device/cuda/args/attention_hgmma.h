@@ -47,8 +47,8 @@ typedef struct ls_cuda_attention_hgmma {
     ls_cuda_attention a;
     float *stats;
     size_t stat_rows;
-    uint32_t B, heads, kv_heads;   /* sequences; heads of queries and of keys in this launch */
-    uint32_t all_heads, head0; /* heads of the call; the number of this launch's first one */
+    uint32_t B, heads, kv_heads; /* sequences; heads of queries and of keys in this launch */
+    uint32_t all_heads, head0;   /* heads of the call; the number of this launch's first one */
     float *sums;     /* of attention_hgmma_once.cu, for each head of the call and 64 queries: LS_CUDA_HGMMA_SUMS, */
     uint32_t *turns; /* and tiles of keys that they have passed, zeroed with the statistics; NULL: none */
     uint16_t *masks; /* which weights dropout keeps; NULL: there is none. A line is a query or, masks_across, a key, and

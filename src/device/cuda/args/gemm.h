@@ -70,9 +70,9 @@ typedef struct ls_cuda_gemm {
     /* A block that computes all slices of its tile adds them by the tree. Subtrees that wait for their right neighbour
      * are kept by level of the tree: the lower near_levels in shared memory, the upper far_levels in `far`. */
     int near_levels, far_levels;
-    float *far;    /* in global memory */
-    /* Not NULL: blockIdx.z is a slice (in the kernels of args/hgmma.h a unit says which one or two), whose m × n sums go
-     * here; another kernel adds them. */
+    float *far; /* in global memory */
+    /* Not NULL: blockIdx.z is a slice (in the kernels of args/hgmma.h a unit says which one or two), whose m × n sums
+     * go here; another kernel adds them. */
     float *parts;
     size_t period; /* with a matrix unit: k is sequences of this length, and no granule spans two; 0: one sequence */
     int slices;

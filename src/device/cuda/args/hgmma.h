@@ -56,13 +56,13 @@ enum { LS_CUDA_HGMMA_ACT_N = 192, LS_CUDA_HGMMA_ACT_STAGES = 4, LS_CUDA_HGMMA_AC
  * block with the earlier part continues the same chain after all its other work, so the sums are there when it needs
  * them. */
 typedef struct ls_cuda_hgmma {
-    ls_cuda_tensor_map a, b, c;    /* how TMA reads A and B, and writes C or parts */
-    ls_cuda_gemm g;                /* its period is never 0: it is k if k is one sequence */
-    ls_cuda_divider tiles, band;   /* tiles of C, and tiles of a band */
-    int is_periodic;               /* k is several sequences */
-    int each;                      /* slices of a unit: all, or 1 or 2 if slices are computed separately */
-    uint32_t units;                /* tiles, or tiles times parts if slices are computed separately */
-    uint32_t whole;                /* units that are not cut; they come first */
+    ls_cuda_tensor_map a, b, c;  /* how TMA reads A and B, and writes C or parts */
+    ls_cuda_gemm g;              /* its period is never 0: it is k if k is one sequence */
+    ls_cuda_divider tiles, band; /* tiles of C, and tiles of a band */
+    int is_periodic;             /* k is several sequences */
+    int each;                    /* slices of a unit: all, or 1 or 2 if slices are computed separately */
+    uint32_t units;              /* tiles, or tiles times parts if slices are computed separately */
+    uint32_t whole;              /* units that are not cut; they come first */
     uint32_t steps; /* of LS_CUDA_HGMMA_K of k, in a cut unit; 0: no unit is cut, and line_each … is_begun are unset */
     uint32_t line_each, line_rest; /* steps of the line per block; the first line_rest blocks have one more */
     float *begun;                  /* sums of units that another block completes: two sets per block */

@@ -8,8 +8,8 @@
 #include "device/calls.h"
 
 /* Fills a loss kernel's arguments from a call, and copies long bounds to the device. `width` is the number of
- * elements that a thread loads at once; out->whole is 0 if rows of z or dz are not aligned to it. out->kept stays 0, for
- * the caller to set. */
+ * elements that a thread loads at once; out->whole is 0 if rows of z or dz are not aligned to it. out->kept stays 0,
+ * for the caller to set. */
 ls_status ls_cuda_loss_args(ls_device *device, const ls_loss_call *c, size_t width, ls_cuda_loss *out);
 
 /* Launches the operation loss_rows (device/ops.h), whole rows at once, for 16-bit logits. */
