@@ -71,8 +71,8 @@ size_t ls_cuda_scratch_limit(ls_device *device);
 /* Makes a TMA tensor map for attention heads of 16-bit numbers of either type. The dimensions are element, head,
  * row and sequence, with sizes counts[]; strides[] of the last three are in bytes. A tile has 64 elements and
  * `rows` rows, and is +0 outside the tensor. Returns false, and the caller takes kernels without TMA, unless the GPU
- * has compute capability 9.0 (a dry device has none), if `at` is no multiple of 16 bytes, if the stride of a dimension
- * of size 2 or more is none, or if the driver refuses the map. *out is then undefined. */
+ * has compute capability 9.0 (a dry device has none), if `at` or the stride of a dimension of size 2 or more is no
+ * multiple of 16 bytes, or if the driver refuses the map. *out is then undefined. */
 bool ls_cuda_heads_map(ls_device *device, const void *at, const size_t counts[4], const size_t strides[3], size_t rows,
                        ls_cuda_tensor_map *out);
 
