@@ -7,8 +7,8 @@
  *     choices   ls_cuda_choice, one behind the other
  *     hash      XXH128 of all before
  *
- * The file's name has the hash of the GPU's model, the versions of driver and library, and our own kernels, so results
- * for others are not read. A damaged file counts as empty. Each process that writes merges the present file and
+ * The file's name has the hash of the GPU's model, the versions of driver and library, and our own kernels of hgmma, so
+ * results for others are not read. A damaged file counts as empty. Each process that writes merges the present file and
  * replaces it atomically; of two at the same moment one may lose its additions, which only costs another trial.
  *
  * Words of the ways, and of the kernels' names:
@@ -19,7 +19,7 @@
  *     any      kernels for every shape and alignment, without TMA
  *     over     the epilogue of a tile overlaps the mainloop of the next one (CUTLASS: ping-pong)
  *     tall     tiles of 256 rows; wide: of 256 columns
- *     cut      stream-K: the tiles of the last wave are divided among all blocks
+ *     cut      stream-K: the tiles of the last full wave and of the incomplete one are divided equally among all blocks
  *     held     sums of a slice kept in registers and shared memory until the next slice is done
  *     apart    split-K by slices: sums of slices go to scratch, and a second kernel adds them by the tree
  *     pairs    the same with two slices a part
@@ -51,7 +51,7 @@ typedef struct ls_cuda_product_key {
     uint64_t m, n, k, lda, ldb, ldc, ldadded; /* ldadded: of the addends (siblings); 0 without one */
     uint64_t period, first;                   /* first: k of the first of several slices, else 0 */
     uint32_t form, dtype, c_dtype, slices, siblings, has_bias;
-    uint32_t align_a, align_b, align_c, align_added; /* of the addresses: powers of two up to 256 */
+    uint32_t align_a, align_b, align_c, align_added; /* of the addresses: powers of two up to 256; absent ones 256 */
     uint32_t is_in_place;                            /* a sibling is C */
     uint32_t has_scratch;                            /* the device has scratch for the fp32 sums of all slices */
 } ls_cuda_product_key;
@@ -60,7 +60,7 @@ typedef struct ls_cuda_product_key {
 typedef struct ls_cuda_choice {
     ls_cuda_product_key key;
     uint32_t way;              /* of ls_cuda_way */
-    float own_us, best_us;     /* times of LS_CUDA_OWN and of the fastest other way; 0: there was no other to time */
+    float own_us, best_us;     /* times of LS_CUDA_OWN and of the fastest other way; 0: none other was timed */
     uint32_t unused;           /* 0: fills a gap */
     ls_lt_algorithm algorithm; /* of a way of the library; else zero */
 } ls_cuda_choice;
@@ -75,8 +75,9 @@ typedef struct ls_cuda_choices {
 const ls_cuda_choice *ls_cuda_choices_find(const ls_cuda_choices *choices, const ls_cuda_product_key *key);
 /* Adds a choice, or replaces the one with the same key. Fails only if memory is short. */
 ls_status ls_cuda_choices_add(ls_cuda_choices *choices, const ls_cuda_choice *choice);
-/* Adds the choices of a file whose keys are new; those in memory stay as they are. Does nothing without a file. If
- * the file is damaged or cannot be read, logs a warning and adds nothing; if memory is short, silently adds fewer. */
+/* Adds the choices of a file whose keys are new and whose way exists; those in memory stay as they are. Does nothing
+ * without a file. If the file is damaged, larger than 16 MiB or cannot be read, logs a warning and adds nothing; if
+ * memory is short, silently adds fewer. */
 void ls_cuda_choices_read(ls_cuda_choices *choices, const char *path);
 /* Reads the file as above, so that other processes' choices are kept (also in `choices`), then replaces the file
  * atomically by all choices. Errors are ignored: the next run times the shapes again. */

@@ -48,6 +48,8 @@ ls_status ls_cuda_modules_missing(void) {
                         "--device cpu");
 }
 
+/* Loads libnvrtc (13, else 12, else any) and fills *out. LS_ERR_INPUT of this machine if it is absent or lacks a
+ * function. It stays loaded. */
 static ls_status load_nvrtc(nvrtc *out) {
     static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so",
                                         "/usr/local/cuda/lib64/libnvrtc.so"};
@@ -165,8 +167,8 @@ static int count_missing(const job *j) {
     return missing;
 }
 
-/* Lists the families that have no cubin, neither built in nor cached. Those of tensor cores are first, because they
- * take longest. */
+/* Lists the families that have no cubin, neither built in nor cached. Those of tensor cores, whose names have "mma" in
+ * them, are first, because they take longest; they are left out unless `with_tensor_cores`. */
 static void list_missing(job *j, const nvrtc *rtc, bool with_tensor_cores) {
     char architecture[32];
     const char *flags[FLAGS];
@@ -183,6 +185,7 @@ static void list_missing(job *j, const nvrtc *rtc, bool with_tensor_cores) {
         }
 }
 
+/* Passes a line to the callback; logs it as a warning if that is NULL. */
 static void tell_line(ls_cuda_tell_fn tell, void *ctx, const char *text) {
     if (tell)
         tell(ctx, text);
@@ -214,7 +217,8 @@ static void compile_in_turn(const job *j, progress *p) {
     }
 }
 
-/* Forks a child that compiles, and dies with its parent. Returns its pid, −1 on failure; the child does not return. */
+/* Forks a child that compiles, and is killed when its parent ends. Returns its pid, −1 on failure; the child does not
+ * return. */
 static pid_t start_child(const job *j, progress *p) {
     pid_t parent = getpid(), child = fork();
     if (child != 0) return child;
@@ -240,7 +244,9 @@ static ls_status reap_children(pid_t *child, int *count) {
     return status;
 }
 
-/* Compiles all listed families in child processes, one per core, and waits for them. */
+/* Compiles all listed families in child processes, one per core but no more than families, and waits for them, telling
+ * the progress. Fewer children than that are no error, unless none can be started. After a failure the others end with
+ * the family that they are compiling. */
 static ls_status compile_all(job *j) {
     enum { CHILDREN_MAX = FAMILIES_MAX };
     pid_t child[CHILDREN_MAX];

@@ -19,7 +19,7 @@ typedef struct ls_lt_shape {
     size_t m, n, k;
     size_t lda, ldb, ldc, ldadded; /* elements from one row to the next, as stored */
     size_t batch;                  /* at least 1 */
-    size_t a_step, b_step, c_step; /* elements from one GEMM of the batch to the next */
+    size_t a_step, b_step, c_step; /* elements from one GEMM of the batch to the next; c_step: of `added`, too */
     unsigned align_a, align_b, align_c, align_added;
 } ls_lt_shape;
 
@@ -51,10 +51,11 @@ ls_status ls_lt_product_open(ls_cublaslt *lt, const ls_lt_shape *shape, ls_lt_pr
 /* Frees the descriptors. NULL does nothing. */
 void ls_lt_product_close(ls_lt_product *product);
 /* Asks the library's heuristic for up to `most` algorithms (16 at most) that need no workspace, fastest guess
- * first, and writes them to `out`. Returns how many; 0 also on failure. None is run or timed. */
+ * first, and writes them to `out`. Returns how many; 0 also on failure. None is run, so its time and its bits are not
+ * known. */
 int ls_lt_product_guess(ls_lt_product *product, ls_lt_algorithm *out, int most);
-/* Returns whether the heuristic lists this algorithm among its first `most`. The caller asks before it runs an
- * algorithm that a file kept. */
+/* Returns whether the heuristic lists this algorithm among its first `most` (16 at most). The caller asks before it
+ * runs an algorithm that a file kept. */
 bool ls_lt_product_takes(ls_lt_product *product, const ls_lt_algorithm *algorithm, int most);
 /* Enqueues the GEMM on the stream; it runs after the call returns. LS_ERR_FAILED if the library refuses it. */
 ls_status ls_lt_product_run(ls_lt_product *product, const ls_lt_algorithm *algorithm, const ls_lt_operands *operands,

@@ -11,13 +11,15 @@
 #include "device/unit.h"
 
 /* Opens GPU `gpu`, counted from 0 among those that this process sees (CUDA_VISIBLE_DEVICES). Starts the driver: a
- * process that does so may not fork workers later. LS_ERR_INPUT if the machine has no driver or no such GPU. On failure
- * nothing is left to release; else the caller destroys *out. */
+ * process that does so may not fork workers later. Makes the GPU's context current for the calling thread, the only
+ * one that may use the device. LS_ERR_INPUT if the machine has no driver or no such GPU, or if the GPU is older than
+ * compute capability 8.0. On failure *out is NULL and nothing is left to release; else the caller destroys *out. */
 ls_status ls_device_open_cuda(int gpu, ls_device **out);
 
-/* Opens a device without a GPU, for dry runs that measure memory: operations check their calls and choose kernels
- * as on a Hopper GPU with 132 multiprocessors, and compute nothing (device/dry.h). Its usage (ls_device_get_usage) has
- * in `scratch` the most that one operation needed, summed over the queues. The caller destroys *out;
+/* Opens a device without a GPU, for dry runs that measure memory: operations check their calls and compute nothing
+ * (device/dry.h). They choose kernels as on a GPU with wgmma, 132 multiprocessors and 99 KiB of shared memory a block,
+ * except that attention takes the kernels without TMA; every tensor-core unit passes. Its usage (ls_device_get_usage)
+ * has in `scratch` the most that one operation needed, summed over the queues. The caller destroys *out;
  * LS_ERR_RESOURCE if memory is short. */
 ls_status ls_device_open_cuda_dry(ls_device **out);
 
@@ -49,7 +51,8 @@ typedef struct ls_gpu {
     ls_gpu_kernels kernels;
 } ls_gpu;
 
-/* What a survey found. gpu[] has the first LS_GPUS_LISTED of `count`; zeros where the survey failed before. */
+/* What a survey found. gpu[] has the first LS_GPUS_LISTED of `count`; the survey stops at the first GPU that it cannot
+ * describe, and the entries behind that one are zero. */
 typedef struct ls_gpu_survey {
     int driver; /* the newest CUDA that the driver supports, 13000 is 13.0; 0: unknown */
     bool none;  /* the driver says that there is no GPU */
@@ -65,10 +68,11 @@ const char *ls_cuda_built_in(void);
  * reason. Loads the library. The text is static and changes with the next call. */
 const char *ls_cuda_cublaslt(void);
 
-/* Queries the driver in a child process, so that this one may still fork, and opens the first `opens` GPUs there
- * to see that they work. On failure *out has what was found before. LS_ERR_INPUT: there is no driver, no GPU, or
- * one that is too old or has no kernels; other errors: the driver or a GPU fails, crashes or does not answer
- * within a minute. */
+/* Queries the driver in a child process, so that this one may still fork, describes the GPUs and then opens the first
+ * `opens` of them there (at most LS_GPUS_LISTED) to see that they work. LS_ERR_INPUT: there is no driver, no GPU, a
+ * listed one that is too old, or an opened one without kernels. Other errors: the driver or a GPU fails; LS_ERR_WORKER
+ * if the child crashes, LS_ERR_FAILED if it does not answer within a minute. On failure *out has what was found before,
+ * unless the child crashed or was killed. */
 ls_status ls_cuda_survey(int opens, ls_gpu_survey *out);
 
 #endif

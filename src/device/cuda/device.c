@@ -148,8 +148,9 @@ static ls_status flush_queue(cuda_device *cuda, int queue) {
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
 /* Polls until `ask(cuda, event)` no longer returns CUDA_ERROR_NOT_READY; sleeps between polls after 2 ms.
- * Meanwhile adds finished times to the trace. Fails if the GPU failed, if the observer's watch fails, or after
- * cuda->patience_s. After any failure the device is lost: nothing of it is freed. */
+ * Meanwhile adds finished times to the trace and, after the first 1000 polls, calls the observer's watch. Fails if the
+ * GPU failed, if the watch fails, or after cuda->patience_s. After any failure the device is lost: nothing of it is
+ * freed. */
 static ls_status wait_until(cuda_device *cuda, CUresult (*ask)(cuda_device *cuda, CUevent event), CUevent event) {
     double begin = 0;
     for (unsigned turn = 0;; turn++) {
@@ -219,8 +220,9 @@ static ls_status read_times(ls_device *device) {
     return LS_OK;
 }
 
-/* Returns whether enqueued work is traced. Creates cuda->times on first use, and then waits for the compute queue;
- * without a trace it costs one load. Always false on a dry device. */
+/* Returns whether enqueued work is traced. Creates cuda->times on first use, and then waits for the compute queue to
+ * set the first anchor; without a trace it costs one load. False if that fails, for the call in which it does;
+ * always false on a dry device. */
 static bool is_traced(cuda_device *cuda) {
     if (!ls_events_are_on() || is_dry(cuda)) return false;
     if (cuda->times) return true;
@@ -486,7 +488,8 @@ static ls_status wait_alone(cuda_device *cuda, CUstream stream) {
 }
 
 /* Implements ls_device_rescue(): copies to the host after the loss of another worker. Uses its own stream and
- * pinned buffer, because the others may wait forever for a lost worker. The first call waits for the marked event. */
+ * pinned buffer, because the others may wait forever for a lost worker. The first call waits for the marked event, if
+ * there is one. LS_ERR_FAILED if that, or a piece of PIECE_BYTES, takes more than RESCUE_S. */
 static ls_status rescue_bytes(ls_device *device, void *host, const void *from, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
     if (!cuda->aside) {
@@ -573,7 +576,7 @@ static void take_back_memory(ls_device *device, const void *memory) {
 }
 
 /* Implements ls_device_get_usage(): sets *out to how the GPU's memory is used, in bytes. On a dry device only
- * `scratch` is set: the most that operations asked for. */
+ * `scratch` is set: the most that an operation asked for, summed over the queues. */
 static ls_status get_usage(ls_device *device, ls_device_usage *out) {
     cuda_device *cuda = cuda_of(device);
     *out = (ls_device_usage){.others = cuda->others};
@@ -902,8 +905,8 @@ size_t ls_cuda_shared_max(ls_device *device) { return cuda_of(device)->shared_ma
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 /* Implements ls_device_destroy(): waits up to TEARDOWN_LIMIT_S, then frees all but the stream and buffer of a
- * rescue. A lost GPU's resources are left to the end of the process, because freeing them could wait forever. Also
- * called for a device that open_gpu() opened in part. */
+ * rescue and pinned memory that callers have not freed. A lost GPU's resources are left to the end of the process,
+ * because freeing them could wait forever. Also called for a device that open_gpu() opened in part. */
 static void destroy_cuda(ls_device *device) {
     cuda_device *cuda = cuda_of(device);
     const ls_cuda_driver *driver = cuda->driver;

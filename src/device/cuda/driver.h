@@ -140,15 +140,15 @@ typedef struct ls_cuda_driver {
 /* Loads and starts the driver on the first call; later calls in the same process return the same result, also the
  * same failure. *out is static; NULL on failure. LS_ERR_INPUT of this machine (ls_fail_here: other machines of the
  * run may do without): no driver, one older than CUDA 12.0, no GPU. LS_ERR_FAILED in a process that was forked
- * after the start, or if the driver fails. */
+ * after the first call, even a failed one, or if the driver fails. */
 ls_status ls_cuda_driver_load(const ls_cuda_driver **out);
 
 /* Returns whether the start of the driver failed because it sees no GPU; false before a start. */
 bool ls_cuda_driver_sees_none(void);
 
 /* Converts the result of a driver call: LS_OK, LS_ERR_RESOURCE if the GPU is out of memory, else LS_ERR_FAILED,
- * with a message that names `call`, the driver's text and what to do. `gpu` −1: the message names the driver, not
- * a GPU. A result that means "not ready yet" is an error, too. */
+ * with a message that names `call` and the driver's text and, if memory is short or the hardware may be at fault, what
+ * to do. `gpu` −1: the message names the driver instead. A result that means "not ready yet" is an error, too. */
 ls_status ls_cuda_result(const ls_cuda_driver *driver, CUresult result, const char *call, int gpu);
 
 /* Returns the limit of a wait for a GPU, in seconds: the environment variable LS_CUDA_WAIT_S (for tests) if it is

@@ -45,7 +45,7 @@ struct ls_cuda_graphs {
     const CUstream *streams;
     bool is_over;     /* a call for a graph failed: launches go one by one */
     uint64_t batches; /* so far */
-    size_t bytes;     /* GPU memory that the graphs take */
+    size_t bytes;     /* GPU memory that the graphs took when they were made; not less when one is destroyed */
     CUresult failed;  /* of the first launch that was not made, and its name */
     const char *failed_name;
     batch *batch[LS_QUEUES]; /* NULL: nothing was launched there */
@@ -102,7 +102,8 @@ static bool has_same_args(const chain *c, const batch *b, int i) {
     return memcmp(c->args + c->launch[i].args, b->args + b->launch[i].args, b->launch[i].args_bytes) == 0;
 }
 
-/* Counts the launches whose arguments differ; `most` + 1 if there are more, or if the chain has other kernels. */
+/* Counts the launches whose arguments differ; `most` + 1 if there are more than `most`, or if the chain is of another
+ * queue, or has another number of launches or one that is_same_launch() tells apart. */
 static int count_differences(const chain *c, int queue, const batch *b, int most) {
     int count = 0;
     if (c->queue != queue || c->count != b->count) return most + 1;
@@ -112,8 +113,9 @@ static int count_differences(const chain *c, int queue, const batch *b, int most
     return count;
 }
 
-/* Returns the chain with the fewest arguments that differ from the batch: layers launch the same kernels on
- * different tensors. NULL if there is none, or more than half of the arguments differ. */
+/* Returns the chain with the fewest launches whose arguments differ from the batch's: layers launch the same kernels on
+ * different tensors. NULL if no chain has the same queue and launches, or more than half of the launches of each
+ * differ in their arguments. */
 static chain *find_chain(ls_cuda_graphs *g, int queue, const batch *b) {
     chain *best = NULL;
     int most = b->count / 2;
@@ -192,8 +194,9 @@ static bool set_args(ls_cuda_graphs *g, chain *c, batch *b) {
     return true;
 }
 
-/* Launches a batch as a graph if a like one was remembered, else remembers it. Returns false if nothing was
- * launched and the caller must launch it kernel by kernel. */
+/* Launches a batch as a graph if find_chain() finds one like it, else remembers it. Returns false if nothing was
+ * launched and the caller must launch it kernel by kernel: it is new, has fewer than BATCH_MIN launches, or graphs are
+ * off or fail now. */
 static bool launch_graph(ls_cuda_graphs *g, int queue, batch *b) {
     if (g->is_over || b->count < BATCH_MIN) return false;
     chain *c = find_chain(g, queue, b);

@@ -10,8 +10,9 @@
  * Rules:
  *   1. A collected launch is on the stream only after ls_cuda_graphs_flush(): the caller flushes before any other work
  * on the stream, and before it waits for it.
- *   2. A graph serves a batch of the same kernels, grids, threads and shared memory, and gets the batch's arguments
- * byte by byte: it computes what the launches would.
+ *   2. A graph serves batches of the same queue, kernels, grids, threads and shared memory, of at least 4 launches, at
+ *      most half of them with other arguments than in the graph's last batch. It gets the batch's arguments byte by
+ *      byte, so it computes what the launches would. Any other batch is launched kernel by kernel.
  *   3. If a graph cannot be created, changed or launched, none is used from then on, and batches go kernel by kernel. A
  *      kernel that cannot be launched is an error of this call and of all later ones.
  *
@@ -41,17 +42,18 @@ ls_cuda_graphs *ls_cuda_graphs_open(const ls_cuda_driver *driver, const CUstream
 /* Destroys the graphs. Launches that were not flushed are dropped. NULL does nothing. */
 void ls_cuda_graphs_close(ls_cuda_graphs *graphs);
 
-/* Collects a launch for a queue, or launches the kernel now if there are no graphs any more or its arguments are too
- * large. A full batch is flushed before. The arguments are copied. Returns the first error of any launch so far, which
- * may be an earlier one, and sets *name to its kernel; after an error nothing more is launched. */
+/* Collects a launch for a queue, or launches the kernel now if there are no graphs any more, its arguments are too
+ * large or memory is short. A full batch is flushed before. The arguments are copied. Returns the first error of any
+ * launch so far, which may be an earlier one, and sets *name to its kernel, NULL without an error; after an error
+ * nothing more is launched. */
 CUresult ls_cuda_graphs_add(ls_cuda_graphs *graphs, int queue, const ls_cuda_start *start, const void *args,
                             size_t args_bytes, const char **name);
 /* Launches what was collected for a queue, as a graph or kernel by kernel. Returns the first error of any launch
- * so far, on any queue, and sets *name to its kernel. */
+ * so far, on any queue, and sets *name to its kernel; NULL without an error. */
 CUresult ls_cuda_graphs_flush(ls_cuda_graphs *graphs, int queue, const char **name);
 
-/* Returns the bytes of GPU memory that the graphs take, by the driver's free memory before and after each; 0 for
- * NULL. */
+/* Returns the bytes of GPU memory that all graphs made so far took, by the driver's free memory before and after each;
+ * graphs destroyed to make room are not subtracted. 0 for NULL. */
 size_t ls_cuda_graphs_bytes(const ls_cuda_graphs *graphs);
 
 #endif

@@ -25,8 +25,8 @@ typedef struct ls_cuda_grid {
 
 /* Launches a kernel with blocks of `threads` threads and `shared` bytes of dynamic shared memory. `args` is the
  * kernel's argument struct, which is copied. The kernel may be enqueued only later (graphs.h). An error may be that of
- * an earlier launch. LS_ERR_INPUT if the grid exceeds the limits of a GPU. The first launch of a kernel loads it, which
- * takes minutes if NVRTC must compile it. */
+ * an earlier launch. LS_ERR_INPUT if the grid exceeds the limits of a GPU. The first launch of a kernel loads its
+ * family (modules.h), which takes minutes if NVRTC must compile it. */
 ls_status ls_cuda_launch(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid grid, unsigned threads, size_t shared,
                          const void *args);
 
@@ -57,27 +57,30 @@ const char *ls_cuda_model(ls_device *device, int *driver);
  * the kernels then belong. */
 bool ls_cuda_ask(ls_device *device, const char *operation, const ls_gemm *product);
 
-/* Sets *out to scratch memory of the current queue for one operation: what an arena lent (ls_device_lend), else
- * memory that grows with the largest request and stays, which waits for all queues. The next operation may get the
- * same memory. `bytes` must follow from shapes and types alone, or be within ls_cuda_scratch_limit(), so that a
- * dry run finds the same size. */
+/* Sets *out to scratch memory of the current queue for one operation: on the compute queue what an arena lent
+ * (ls_device_lend), if `bytes` fit; else memory of the queue's own that stays and is replaced by larger memory when a
+ * request exceeds it, which waits for all queues. The next operation may get the same memory. `bytes` must follow from
+ * shapes and types alone, or be within ls_cuda_scratch_limit(), so that a dry run finds the same size. A dry device
+ * only notes the size; its *out must not be read. */
 ls_status ls_cuda_scratch(ls_device *device, size_t bytes, void **out);
 
 /* Returns the most scratch, in bytes, that an operation may ask for if it can also run with less: what an arena
- * lent; SIZE_MAX if nothing is lent. */
+ * lent, whichever queue is current; SIZE_MAX if nothing is lent. */
 size_t ls_cuda_scratch_limit(ls_device *device);
 
 /* Makes a TMA tensor map for attention heads of 16-bit numbers of either type. The dimensions are element, head,
  * row and sequence, with sizes counts[]; strides[] of the last three are in bytes. A tile has 64 elements and
- * `rows` rows, and is +0 outside the tensor. Returns false, and the caller takes kernels without TMA, if the GPU
- * has none (a dry device too), or if `at` or a stride is no multiple of 16 bytes. */
+ * `rows` rows, and is +0 outside the tensor. Returns false, and the caller takes kernels without TMA, unless the GPU
+ * has compute capability 9.0 (a dry device has none), if `at` or the stride of a dimension of size 2 or more is no
+ * multiple of 16 bytes, or if the driver refuses the map. *out is then undefined. */
 bool ls_cuda_heads_map(ls_device *device, const void *at, const size_t counts[4], const size_t strides[3], size_t rows,
                        ls_cuda_tensor_map *out);
 
 enum { LS_CUDA_LIST_BYTES = 64 << 10 }; /* of a list, at most */
 /* Copies a list (bounds, pointers) to the device and sets *out to the copy; LS_ERR_INPUT above LS_CUDA_LIST_BYTES.
  * The device owns the copy; kernels may read it if they are launched on the same queue before the 12th list after
- * it. A list that is on the device already is not copied again. Not on LS_QUEUE_RECEIVE, which has no lists. */
+ * it. A list that the queue still keeps with the same bytes is not copied again. Not on LS_QUEUE_RECEIVE, which has no
+ * lists. A dry device copies nothing, and its *out must not be read. */
 ls_status ls_cuda_list(ls_device *device, const void *host, size_t bytes, const void **out);
 
 /* Returns whether operations should use other kernels, tiles or grids than usual, if there are any with the same
@@ -88,16 +91,18 @@ bool ls_cuda_computes_otherwise(ls_device *device);
  * an audit, so that other multiprocessors compute each piece). 0 for 0. */
 size_t ls_cuda_blocks(ls_device *device, size_t n);
 /* Checks that the GPU has a matrix unit (the instructions for 16-bit matmuls, each with bits of its own).
- * LS_UNIT_CHAIN, plain fused multiply-adds, always passes; a dry device has hgmma. LS_ERR_INPUT for a unit that no
- * GPU has, and LS_ERR_INPUT of this machine for hgmma on a GPU that lacks it. */
+ * LS_UNIT_CHAIN, plain fused multiply-adds, always passes; a dry device has every tensor-core unit, a GPU only the one
+ * of its architecture (ls_cuda_unit_of). LS_ERR_INPUT for a unit of CPUs, and LS_ERR_INPUT of this machine for the
+ * tensor cores of another architecture. */
 ls_status ls_cuda_check_unit(ls_device *device, ls_unit unit);
 /* Returns the number of multiprocessors (SMs) of the GPU; 132 for a dry device. */
 size_t ls_cuda_processors(ls_device *device);
 /* Returns the most bytes of shared memory that a block may ask for; 99 KiB for a dry device. */
 size_t ls_cuda_shared_max(ls_device *device);
 
-/* Returns whether the GPU and its driver have wgmma (matmuls by a warpgroup on Hopper tensor cores) and TMA, which
- * the kernels of wgmma.cuh need. True for a dry device. */
+/* Returns whether the kernels of wgmma.cuh can run: the GPU has compute capability 9.0, so wgmma (matmuls by a
+ * warpgroup on Hopper tensor cores) and TMA, the driver makes tensor maps, and LS_WGMMA is not "no". True for a dry
+ * device. */
 bool ls_cuda_has_wgmma(ls_device *device);
 /* A matrix of elements of `dtype`, or a batch of them: sizes are columns, rows and matrices; strides of rows and of
  * matrices are in elements and multiples of 16 bytes; `box` is the size of a tile in columns and rows, with rows of 128
@@ -114,7 +119,7 @@ ls_status ls_cuda_tensor_map_of(ls_device *device, const ls_cuda_tiled *matrix, 
 enum { LS_CUDA_FLAGS = 4096 }; /* flags that blocks of a kernel may share */
 /* Returns LS_CUDA_FLAGS flags on the device, by which blocks of a kernel wait for each other; the device owns
  * them. They are 0 when a kernel begins, and it must leave them 0. NULL unless the current queue is the compute
- * queue: the caller then takes a kernel without flags. */
+ * queue: the caller then takes a kernel without flags. On a dry device never NULL, and not to be read. */
 uint32_t *ls_cuda_flags(ls_device *device);
 
 /* Returns n / by, rounded up. */

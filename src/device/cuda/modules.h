@@ -21,18 +21,19 @@ ls_status ls_cuda_modules_open(const ls_cuda_driver *driver, int gpu, CUdevice h
 void ls_cuda_modules_close(ls_cuda_modules *modules);
 /* Sets *out to the function of a kernel, valid until the set is closed. If its family is not loaded, loads it
  * first, which takes minutes if NVRTC must compile it; meanwhile the worker is in LS_PHASE_COMPILE, so that no
- * deadline ends it. */
+ * deadline ends it. LS_ERR_INPUT of this machine: the family is not built in and NVRTC is missing. Other errors: it
+ * does not compile, or the driver fails; a later call tries again. */
 ls_status ls_cuda_modules_get(ls_cuda_modules *modules, ls_cuda_kernel kernel, CUfunction *out);
 
 /* Returns the bytes of GPU memory that the modules take, measured as the driver's free memory before and after
- * each load. */
+ * each load; it includes what other processes allocate meanwhile. */
 size_t ls_cuda_modules_bytes(const ls_cuda_modules *modules);
 
 /* Returns where the kernels for GPUs of this compute capability come from: built in if every family is, else NVRTC
  * if it is installed, else LS_GPU_KERNELS_NONE. Loads no kernel. */
 ls_gpu_kernels ls_cuda_modules_find(int capability);
-/* Returns the built-in cubin of a family for this compute capability, or, for sm 0, its source text; NULL if there
- * is none. Static. */
+/* Returns the built-in cubin of a family for exactly this compute capability (90 is 9.0), or, for sm 0, its source
+ * text; NULL if there is none. Static. */
 const ls_cuda_image *ls_cuda_image_find(const char *family, int sm);
 
 /* Writes the path of the folder that keeps cubins and autotuning results between runs, and creates it:

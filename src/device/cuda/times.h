@@ -7,11 +7,12 @@
  * while the host waits for the device, at the end of each step, and when the ring is full. Each becomes a span of its
  * queue's lane:
  *
- *     category   "gpu " and the kind: products, attention, norms, loss, optimizer, elementwise, conversion,
- *                communication, copies, waiting
- *     name       the kernel, or what is copied or waited for
- *     of         the operation that asked for it, a product with its sizes
- *     n          bytes of a copy, else blocks of the kernel
+ *     category   "gpu " and the kind: products, attention, norms, loss, optimizer, elementwise, conversion, copies; on
+ *                queues other than the compute queue communication; waiting
+ *     name       the kernel; what is copied, such as "copy in"; "wait"
+ *     of         of a kernel: the operation that asked for it (NULL: none), a product with its sizes; of a wait: the
+ *                queue waited for, or "worker"; of a copy: NULL
+ *     n          bytes of a copy, blocks of a kernel, 0 of a wait
  *
  * A GPU has a clock of its own. An anchor is an event at which both clocks were read; times are converted by the last
  * one. No function fails: a span that could not be recorded is counted as lost. Only the host thread of the device
@@ -55,8 +56,9 @@ void ls_cuda_times_end(ls_cuda_times *times, ls_cuda_pair *pair, CUstream stream
 /* Returns the event of the next anchor, owned by the ring. The caller records it on an idle stream, waits for it,
  * and passes the host's time of that moment to ls_cuda_times_read(). NULL if the driver cannot create it. */
 CUevent ls_cuda_times_anchor(ls_cuda_times *times);
-/* Adds the oldest pair to the trace (or counts it as lost) and removes it from the ring, if its work is over;
- * returns false if it is not, or the ring is empty. Called while the host waits for the device. */
+/* Adds the oldest pair to the trace and removes it from the ring, if its work is over; returns false if it is not, or
+ * the ring is empty. Counts the pair as lost if one of its events failed or no anchor was set yet. Called while the
+ * host waits for the device. */
 bool ls_cuda_times_read_one(ls_cuda_times *times);
 /* Adds the pairs whose work is over to the trace, oldest first, up to the first that is not. If `anchor_ns` is not
  * 0, the next anchor, at which the host's clock was `anchor_ns`, then becomes the current one for later pairs. */

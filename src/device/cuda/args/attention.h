@@ -1,6 +1,6 @@
 /* attention.h: the arguments of the attention kernels, which ops/attention.c fills in: those of attention.cu (with
- * chains: dot products in ascending order), and, as a member of their own arguments, those of hgmma. The sizes of
- * blocks and tiles are those of attention.cu. Pointers are device memory. */
+ * chains: dot products in ascending order), and, as a member of their own arguments (attention_hgmma.h), those of
+ * tensor cores. The sizes of blocks and tiles are those of attention.cu. Pointers are device memory. */
 #ifndef LS_DEVICE_CUDA_ARGS_ATTENTION_H
 #define LS_DEVICE_CUDA_ARGS_ATTENTION_H
 

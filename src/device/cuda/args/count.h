@@ -7,8 +7,9 @@
 
 enum { LS_CUDA_COUNTS = 4, LS_CUDA_COUNT_PACKS = 4 }; /* kinds of ls_count; packs that a thread loads at a time */
 
-/* Counts of x·scale (ls_count_call). `flushed` and `high` are fp32 bit patterns of |x·scale|: up to `flushed` it
- * rounds to 0 in the type in question, from `high` on it is at the upper end. */
+/* Counts of x·scale (ls_count_call). `flushed` and `high` are fp32 bit patterns of |x·scale|: an x that is not 0 counts
+ * as flushed up to `flushed`, where the type in question rounds to 0; any x counts as high from `high`, 1/16 of the
+ * type's largest number, to infinity, but not NaN. */
 typedef struct ls_cuda_count {
     ls_cuda_flat flat;
     const float *x;

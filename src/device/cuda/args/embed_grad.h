@@ -14,7 +14,7 @@ enum {
     LS_CUDA_SCAN_THREADS = 1024, /* at most */
     LS_CUDA_TOKEN_GRAD_THREADS = 128,
     LS_CUDA_FEW_LEVELS = 4,       /* of the tree over 16 gradient groups, for which token_grad is compiled */
-    LS_CUDA_TOKEN_MANY = 64,      /* rows of an id from which on a block takes it */
+    LS_CUDA_TOKEN_MANY = 64,      /* an id with more rows goes to the list, for a block; others have a warp */
     LS_CUDA_TOKEN_LONG_WARPS = 8, /* of such a block */
 };
 
@@ -36,7 +36,7 @@ typedef struct ls_cuda_sort {
 /* The sums: as ls_token_grad_call, over the rows in sorted order. */
 typedef struct ls_cuda_token_grad {
     const uint32_t *order, *keys; /* row numbers, sorted, and the place in the table of each */
-    uint32_t *list; /* the number of ids with LS_CUDA_TOKEN_MANY rows or more, then where in the order each begins */
+    uint32_t *list; /* the number of ids with more than LS_CUDA_TOKEN_MANY rows, then where in the order each begins */
     uint32_t n, places;
     float *dtoken;
     const float *dy;

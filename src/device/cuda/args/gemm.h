@@ -1,5 +1,6 @@
-/* gemm.h: the arguments and tile sizes of the kernels of gemm.cu, gemm_any.cu, conv.cu and conv_grad.cu, for those
- * kernels and the host code that launches them (ops/gemm.c, ops/conv_grad.c).
+/* gemm.h: the arguments of all GEMM kernels and the tile sizes of those of gemm.cu, gemm_any.cu, conv.cu and
+ * conv_grad.cu, for the kernels and the host code that launches them (ops/gemm.c, ops/conv_grad.c). mma_gemm.cu and
+ * hgmma_any.cu take ls_cuda_gemm, too; the kernels of args/hgmma.h have it as a member. ops/library.c passes it on.
  *
  * A GEMM computes C (m × n) from A and B, whose k is cut into slices: fixed ranges, each summed by itself in ascending
  * order; a balanced binary tree adds the sums of the slices. A thread block computes one tile of C and goes through k
@@ -69,8 +70,10 @@ typedef struct ls_cuda_gemm {
     /* A block that computes all slices of its tile adds them by the tree. Subtrees that wait for their right neighbour
      * are kept by level of the tree: the lower near_levels in shared memory, the upper far_levels in `far`. */
     int near_levels, far_levels;
-    float *far;    /* in global memory */
-    float *parts;  /* not NULL: blockIdx.z is a slice, whose m × n sums go here; another kernel adds the slices */
+    float *far; /* in global memory */
+    /* Not NULL: blockIdx.z is a slice (in the kernels of args/hgmma.h a unit says which one or two), whose m × n sums
+     * go here; another kernel adds them. */
+    float *parts;
     size_t period; /* with a matrix unit: k is sequences of this length, and no granule spans two; 0: one sequence */
     int slices;
     size_t bounds[LS_CUDA_GEMM_SLICES + 1]; /* slice s is k from bounds[s] to bounds[s+1]−1 */

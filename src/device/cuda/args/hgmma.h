@@ -48,29 +48,32 @@ enum { LS_CUDA_HGMMA_ACT_N = 192, LS_CUDA_HGMMA_ACT_STAGES = 4, LS_CUDA_HGMMA_AC
     (1024 + LS_CUDA_HGMMA_ACT_STAGES * (LS_CUDA_HGMMA_M + LS_CUDA_HGMMA_ACT_N) * LS_CUDA_HGMMA_K * 2 +                 \
      LS_CUDA_HGMMA_M * LS_CUDA_HGMMA_ACT_N * 2 + 4 * LS_CUDA_SLOPE_TABLE + 1024)
 
-/* Work is divided into units. A unit is a tile of C or, if slices are computed separately, one or two slices of a tile.
- * The grid is persistent: each block first takes whole units, in turns. The units of the last, incomplete wave are cut
- * (stream-K): laid end to end they form a line, `steps` per unit, and each block gets an equal part of the line. If two
- * blocks share a unit, the block with the later part of the line begins the unit, before its other cut units. The block
- * with the earlier part continues the same chain after all its other work, so the sums are there when it needs them. */
+/* Work is divided into units. A unit is a tile of C or, if slices are computed separately, a part: one or two slices
+ * of a tile. The grid is persistent: each block first takes whole units, in turns. With stream-K the units of the
+ * last full wave and of the incomplete one behind it are cut: laid end to end they form a line, `steps` per unit,
+ * and each block gets an equal part of the line (a step more or less), which is longer than a unit, so at most two
+ * blocks share one. The block with the later part of the line begins such a unit, before its other cut units. The
+ * block with the earlier part continues the same chain after all its other work, so the sums are there when it needs
+ * them. */
 typedef struct ls_cuda_hgmma {
-    ls_cuda_tensor_map a, b, c;    /* how TMA reads A and B, and writes C or parts */
-    ls_cuda_gemm g;                /* its period is never 0: it is k if k is one sequence */
-    ls_cuda_divider tiles, band;   /* tiles of C, and tiles of a band */
-    int is_periodic;               /* k is several sequences */
-    int each;                      /* slices of a unit: all, or 1 or 2 if slices are computed separately */
-    uint32_t units;                /* tiles, or tiles times parts if slices are computed separately */
-    uint32_t whole;                /* units that are not cut; they come first */
-    uint32_t steps;                /* of LS_CUDA_HGMMA_K of k, in a cut unit */
+    ls_cuda_tensor_map a, b, c;  /* how TMA reads A and B, and writes C or parts */
+    ls_cuda_gemm g;              /* its period is never 0: it is k if k is one sequence */
+    ls_cuda_divider tiles, band; /* tiles of C, and tiles of a band */
+    int is_periodic;             /* k is several sequences */
+    int each;                    /* slices of a unit: all, or 1 or 2 if slices are computed separately */
+    uint32_t units;              /* tiles, or tiles times parts if slices are computed separately */
+    uint32_t whole;              /* units that are not cut; they come first */
+    uint32_t steps; /* of LS_CUDA_HGMMA_K of k, in a cut unit; 0: no unit is cut, and line_each … is_begun are unset */
     uint32_t line_each, line_rest; /* steps of the line per block; the first line_rest blocks have one more */
     float *begun;                  /* sums of units that another block completes: two sets per block */
     uint32_t *is_begun;            /* flag per warpgroup of each block; 0 at the start and the end of a kernel */
-    int c_is_staged;               /* C, or parts, is stored by TMA */
-    /* hgmma_act.cu: C, y and pre have the operands' type, n and ldc are multiples of 8, all is aligned to 16 bytes. */
+    int c_is_staged;               /* C, or parts, is stored by TMA; 0: by threads, and the map c is not set */
+    /* hgmma_act.cu: C, y and pre have the operands' type, n and ldc are multiples of 8, all is aligned to 16 bytes.
+     * Which of them an epilogue reads or writes is that of ls_gemm_end (calls.h). */
     void *y;
     const void *pre;
-    ls_cuda_divider gate;   /* columns of gate in C, which as many columns of up follow */
-    ls_cuda_divider across; /* if half of a tile's columns are gate, half up: tiles across `gate` columns */
+    ls_cuda_divider gate;   /* divisor: columns of gate (ls_gemm::gate), which as many columns of up follow */
+    ls_cuda_divider across; /* LS_CUDA_HGMMA_GATED, whose tiles are half gate, half up: divisor, tiles across `gate` */
 } ls_cuda_hgmma;
 
 #endif

@@ -27,8 +27,8 @@ typedef struct ls_cuda_loss {
     size_t first, columns; /* bounds[0], and the columns of all slices */
     const int32_t *targets;
     int32_t id_begin;
-    float *m, *l, *loss, *z_target, *sums;
-    void *dz;
+    float *m, *l, *loss, *z_target, *sums; /* for whole rows m and l may be NULL: they are not stored */
+    void *dz;                              /* NULL, for whole rows: no gradient */
     int dz_dtype;
     size_t dz_stride;
     float g;

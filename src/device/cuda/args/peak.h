@@ -19,7 +19,7 @@ enum { LS_CUDA_PEAK_MMA_THREADS = 256, LS_CUDA_PEAK_MMA_TOGETHER = 16 };
 typedef struct ls_cuda_peak {
     size_t steps; /* of each chain of a thread, or of a block */
     float factor; /* multiplier and addend of each fused multiply-add */
-    float *out;   /* never written: the condition cannot hold, but the compiler must keep the work; not NULL */
+    float *out; /* not NULL; a thread whose sum is −1 writes it, which does not happen, but the compiler cannot know */
 } ls_cuda_peak;
 
 #endif

@@ -34,7 +34,8 @@ typedef struct ls_cuda_chains {
  * groups, then by the tree over groups. */
 typedef struct ls_cuda_token_join {
     ls_cuda_rows rows;
-    ls_cuda_slices slices; /* a row for each; one without tokens contributes nothing; slices 0: rows are no slices */
+    ls_cuda_slices slices; /* a row for each; that of one without tokens becomes −0, or with accumulate keeps its value;
+                            * slices 0: rows are no slices */
     size_t block; /* tokens of the chains that a slice was cut into, which are added in order; 0: it is one chain */
     size_t in_stride, in_sequence; /* elements from a row to the next, from a sequence to the next */
     const float *in[LS_CUDA_TOKEN_SUMS];

@@ -1,16 +1,18 @@
-/* attention_hgmma_tiles.cuh: what the kernels of attention on warp groups share: where tiles are, and how they are
- * written. */
+/* attention_hgmma_tiles.cuh: shared by the attention kernels for Hopper (attention_hgmma.cu, attention_hgmma_once.cu):
+ * which tile a persistent block computes next, where it lies, how results are stored, and the weights and their
+ * gradients of a tile of keys. */
 #pragma once
 #include "device/cuda/common/wgmma_attention.cuh"
 #include "device/cuda/common/attention_hgmma.cuh"
 
-/* Elsewhere these kernels are never started. */
+/* Compiles its argument for compute capability 9.0 only: for other GPUs these kernels are empty and never launched. */
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL) || !defined(__CUDA_ARCH__)
 #define LS_ON_HOPPER(...) __VA_ARGS__
 #else
 #define LS_ON_HOPPER(...)
 #endif
 
+/* The place of a tile: `row` rows of tiles down head `head` of part `part` (ls_cuda_attention_part) of a sequence. */
 struct tile_place {
     int row; /* counted in tiles */
     int part;
@@ -18,7 +20,8 @@ struct tile_place {
     uint32_t first;          /* the number of the part's first query head */
 };
 
-/* `number` counts the heads of all sequences. */
+/* Returns the place of row `row` of head `number`, which counts the heads (of keys if OF_KEYS, else of queries) of all
+ * parts of this launch, sequence after sequence. */
 template <bool OF_KEYS> LS_DEVICE tile_place place_of(const ls_cuda_attention_tiles &t, uint32_t number, uint32_t row) {
     const uint32_t heads = OF_KEYS ? t.h.kv_heads : t.h.heads;
     tile_place p = {(int)row, 0, number / heads, number % heads, 0};
@@ -31,14 +34,16 @@ template <bool OF_KEYS> LS_DEVICE tile_place place_of(const ls_cuda_attention_ti
     }
 }
 
-/* The same number, as the compiler does not see: what is made of it is made anew, not kept in registers until then. */
+/* Returns `number`, but hides that from the compiler. It then recomputes values derived from it, instead of keeping them
+ * in registers meanwhile. */
 LS_DEVICE uint32_t anew(uint32_t number) {
     asm volatile("" : "+r"(number));
     return number;
 }
 
-/* Blocks share out as many heads as there are blocks, row by row, then the next ones: so few heads are in use at a time.
- * LAST_FIRST: tiles with larger numbers are longer. */
+/* Returns the place of tile `number` of all, `rows` of each head: they are numbered by chunks of `blocks` heads, in a
+ * chunk row by row and in a row head by head, so that few heads are in use at a time. LAST_FIRST: rows are numbered from
+ * the last one, because later tiles are longer. */
 template <bool LAST_FIRST, bool OF_KEYS>
 LS_DEVICE tile_place tile_among(const ls_cuda_attention_tiles &t, uint32_t number, uint32_t blocks, uint32_t rows) {
     const uint32_t all = (OF_KEYS ? t.h.kv_heads : t.h.heads) * t.h.B, chunk = anew(min(all, blocks));
@@ -46,40 +51,47 @@ LS_DEVICE tile_place tile_among(const ls_cuda_attention_tiles &t, uint32_t numbe
     const uint32_t row = in / heads;
     return place_of<OF_KEYS>(t, first + in % heads, LAST_FIRST ? rows - 1 - row : row);
 }
+/* Returns the place of tile `number`, as tile_among() numbers the t.rows tiles of each head for all blocks of the grid. */
 template <bool LAST_FIRST, bool OF_KEYS> LS_DEVICE tile_place tile_at(const ls_cuda_attention_tiles &t, uint32_t number) {
     return tile_among<LAST_FIRST, OF_KEYS>(t, number, gridDim.x, t.rows);
 }
 
-/* A block's tile of a round, every other round from the other end: who had a longer one has a shorter one next. */
+/* Returns the number of this block's tile in a round of one tile per block; odd rounds are dealt out from the last block
+ * on, so that a block with a longer tile in one round has a shorter one in the next. May be tiles_of() or more: none. */
 LS_DEVICE uint32_t tile_of_round(uint32_t round) {
     return round * gridDim.x + (round % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
 }
 
+/* Returns the number of tiles of all heads, of keys or of queries, in all sequences of this launch. */
 LS_DEVICE uint32_t tiles_of(const ls_cuda_attention_tiles &t, bool of_keys) {
     return (of_keys ? t.h.kv_heads : t.h.heads) * t.h.B * t.rows;
 }
 
-/* A number that is the same for all of a warp, as the compiler then knows too. */
+/* Returns x, which must be the same in all threads of a warp, so that the compiler knows it to be. */
 LS_DEVICE int uniform(int x) { return __shfl_sync(~0u, x, 0); }
+/* Returns the number of this thread's warpgroup in the block, counted from 0. */
 LS_DEVICE int warp_group() { return uniform((int)threadIdx.x / 128); }
 
-/* Two numbers that are never negative, and all that they are made of, are made before what follows: the compiler moves a
- * wait for products up over arithmetic that should run beside them, but not over a branch on its results. */
+/* Makes the compiler compute x and y, and all that they are made of, before what follows; neither may be negative, which
+ * would end the kernel by a trap. The compiler moves a wait for wgmma up over arithmetic that should overlap with it, but
+ * not over a branch on the results of that arithmetic. */
 LS_DEVICE void made_before(float x, float y) {
     if ((x < 0.0f) | (y < 0.0f)) asm volatile("trap;");
 }
 
+/* Returns the larger number; NaN wins, of two zeros any. */
 LS_DEVICE float larger(float a, float b) { return max_of_any_zero(a, b); }
 
-/* At once: of a plain assignment the compiler may make four stores. */
+/* Stores 16 bytes to global memory by one instruction: the compiler may make four stores of a plain assignment. */
 LS_DEVICE void write16(void *to, const uint32_t (&x)[4]) {
     asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(x[0]), "r"(x[1]),
                  "r"(x[2]), "r"(x[3])
                  : "memory");
 }
 
-/* A warp group's 64 rows of a result, each number times `factor[0]` or, 8 rows down, `factor[1]`. Lanes exchange
- * numbers, so that each writes 16 bytes. */
+/* Stores this warp's 16 rows, from `row` on, of a result with D columns, rounded to 16 bits: x has a thread's sums in the
+ * layout of wgmma, and is multiplied by factor0, or 8 rows down by factor1. Rows from `rows` on and columns from head_size
+ * on are not written. Lanes exchange numbers, so that each writes 16 bytes. All lanes of the warp call it. */
 template <bool IS_F16, int D>
 LS_DEVICE void store_tile(const ls_cuda_heads &to, uint32_t sequence, uint32_t head, int row, int rows, int head_size,
                           const float (&x)[D / 2], float factor0, float factor1, int lane) {
@@ -109,6 +121,7 @@ LS_DEVICE void store_tile(const ls_cuda_heads &to, uint32_t sequence, uint32_t h
     }
 }
 
+/* Returns a T at the first multiple of 1024 bytes, as TMA's swizzle needs, in the dynamic shared memory of the block. */
 template <class T> LS_DEVICE T &shared_at_1024() {
     static_assert(sizeof(T) + 1024 <= LS_CUDA_HGMMA_SHARED);
     extern __shared__ float4 ls_shared_memory[];
@@ -116,14 +129,15 @@ template <class T> LS_DEVICE T &shared_at_1024() {
     return *(T *)((char *)ls_shared_memory + (-shared_address(ls_shared_memory) & 1023u));
 }
 
-/* 64 rows of a tile of 128, from `row` on, with 64 of b: all dots. Both are read from shared memory: rows that are held
- * in registers over a loop are overwritten there by the compiler of CUDA 13.0. */
+/* Issues the wgmma of s = all dot products of 64 rows of a tile of 128, from `row` on, with the 64 rows of b; the caller
+ * commits and waits. Both are read from shared memory: rows that are held in registers over a loop are overwritten there
+ * by the compiler of CUDA 13.0. */
 template <bool IS_F16, int D> LS_DEVICE void dots_of(float (&s)[32], const uint16_t *a, int row, const uint16_t *b) {
     LS_UNROLL for (int k = 0; k < D / 16; k++) product<IS_F16, 0>(s, along<128>(a, row, k), along<64>(b, 0, k), k > 0);
 }
 
-/* Of 64 numbers, one for each column, a thread's: pair i is of columns 8·i …. They are read where they are used, or held
- * in registers from when they were made. */
+/* Those of 64 numbers, one for each column, that a thread needs: pair i is of columns 8·i + 2·(lane mod 4) and the next.
+ * pairs_read reads them where they are used, pairs_held has held them in registers since it was made. */
 struct pairs_read {
     const float *at;
     LS_DEVICE pairs_read(const float *from, int lane) : at(from + lane % 4 * 2) {}
@@ -137,8 +151,9 @@ struct pairs_held {
     LS_DEVICE float2 operator()(int i) const { return x[i]; }
 };
 
-/* What dropout leaves of numbers of a thread's two rows: all, or those that are kept, scaled. Bit 2·i of a word is of column
- * 8·i + 2·(lane mod 4), the next one of the next. */
+/* What dropout leaves of x, a number of the upper (row 0) or lower (1) of a thread's two rows: without dropout x; with it x
+ * times the scale if its bit is set, else times 0. Bit 2·i of a word is of column 8·i + 2·(lane mod 4), the next one of the
+ * next column. */
 struct all_kept {
     LS_DEVICE float operator()(int, int, float x) const { return x; }
 };
@@ -148,7 +163,8 @@ struct some_kept {
     LS_DEVICE float operator()(int row, int bit, float x) const { return x * (rows[row] >> bit & 1 ? scale : 0.0f); }
 };
 
-/* From ls_cuda_attention_hgmma::masks of a block of 64 columns: those of rows `line` + lane / 4 and that + 8. */
+/* Returns the rule of dropout (all_kept without DROP) for rows `line` + lane / 4 and that + 8, from the masks of a block of
+ * 64 columns (ls_cuda_attention_hgmma::masks). */
 template <bool DROP> LS_DEVICE auto kept_of(const uint16_t *masks, int line, int lane, const float &scale) {
     if constexpr (DROP) {
         const uint16_t *at = masks + (line + lane / 4) * 4 + lane % 4;
@@ -158,8 +174,9 @@ template <bool DROP> LS_DEVICE auto kept_of(const uint16_t *masks, int line, int
     }
 }
 
-/* The weights of 64 keys, rows, with 64 queries from their scores: those in fp32, before dropout, take the scores' place. L: the
- * queries'. On the diagonal queries before a key do not see it. */
+/* Computes the attention weights of 64 keys (rows) with 64 queries (columns) from their scores s. Weights in fp32, before dropout,
+ * replace the scores; those after dropout, rounded to 16 bits, go to `weights`. L: of the queries; c: the scale inside exp2. `diagonal`:
+ * the keys and queries have the same positions, so queries before a key do not see it. warp: of the warpgroup. */
 template <bool IS_F16, class PAIRS, class KEPT>
 LS_DEVICE void weigh_keys(float (&s)[32], uint32_t (&weights)[16], const PAIRS &L, float c, bool diagonal, int warp, int lane, const KEPT &kept) {
     const int key = warp * 16 + lane / 4 - lane % 4 * 2;
@@ -181,7 +198,8 @@ LS_DEVICE void weigh_keys(float (&s)[32], uint32_t (&weights)[16], const PAIRS &
         weights[i] = rounded_pair<IS_F16>(kept(i % 2, i / 2 * 2, s[i * 2]), kept(i % 2, i / 2 * 2 + 1, s[i * 2 + 1]));
 }
 
-/* The gradient of their scores, from that of the weights, dp, and the queries' D. */
+/* Computes ds, the gradients of the scores of weigh_keys() rounded to 16 bits, from its fp32 weights, the gradients dp of the weights
+ * after dropout, and `dots`, the queries' D. */
 template <bool IS_F16, class PAIRS, class KEPT>
 LS_DEVICE void slope_of_keys(uint32_t (&ds)[16], const float (&weights)[32], const float (&dp)[32], const PAIRS &dots, const KEPT &kept) {
     LS_UNROLL for (int i = 0; i < 8; i++) {

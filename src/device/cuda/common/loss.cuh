@@ -11,6 +11,7 @@ LS_DEVICE bool is_held(const ls_cuda_loss &a, int64_t column) {
     return column >= (int64_t)a.first && column < (int64_t)(a.first + a.columns);
 }
 
+/* Returns the smaller number. */
 LS_DEVICE uint32_t smaller(uint32_t a, uint32_t b) { return b < a ? b : a; }
 
 /* Returns the largest number of a warp to all its lanes; NaN wins, of two zeros any. */
@@ -33,8 +34,8 @@ LS_DEVICE float block_max(float most, float *space) {
 /* Returns the loss of a row: log(l) − (z_target − m). */
 LS_DEVICE float value_of(float z_target, float m, float l) { return log_of(l) - (z_target - m); }
 
-/* Delays each of `blocks` consecutive thread blocks by `cycles` more than the one before, if a block has 8 rows or more, so that blocks
- * of a multiprocessor are in different phases of a row. */
+/* Delays thread block i by (i mod blocks) · cycles clock cycles, if each block has 8 of the `rows` or more, so that blocks of a
+ * multiprocessor are in different phases of a row. */
 LS_DEVICE void begin_later(size_t rows, unsigned blocks, unsigned cycles) {
     enum { ROWS = 8 };
     if (rows >= (size_t)ROWS * gridDim.x) wait_cycles(blockIdx.x % blocks * cycles);

@@ -16,7 +16,7 @@ typedef unsigned long long uint64_t;
 #endif
 
 /* A TMA tensor map (CUtensorMap): how a matrix in memory is cut into tiles for the tensor memory accelerator of a
- * GPU. Opaque; the driver makes it (ls_cuda_tensor_map_of), a kernel takes it as an argument. */
+ * GPU. Opaque; the driver makes it (ls_cuda_tensor_map_of, ls_cuda_heads_map), a kernel takes it as an argument. */
 typedef struct ls_cuda_tensor_map {
     uint64_t words[16];
 } __attribute__((aligned(64))) ls_cuda_tensor_map;

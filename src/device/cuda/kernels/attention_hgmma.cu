@@ -1,8 +1,9 @@
 /* attention_hgmma.cu: attention with the matrix unit hgmma (docs/reference/arithmetic.md, "With hgmma") on tensor cores of compute
  * capability 9.0: TMA loads tiles, and warpgroups multiply them (wgmma). Launched by ops/attention_hgmma.c.
  *
- *     forward    a tile is 64 queries for each warp group; blocks of 128 keys pass by; heads have 64 or 128 numbers;
- *                where the queries do not fill all tiles the first one is short, as it sees the fewest keys
+ *     forward    a tile is 64 queries for each warpgroup; blocks of 128 keys pass by; heads have 64 or 128 numbers;
+ *                where the queries do not fill all tiles, with heads of 64 the first tile is short, by whole warpgroups,
+ *                because it sees the fewest keys; with heads of 128, whose warpgroups take turns, the last one
  *     keys       a tile is 128 keys, 64 for each warp group; the queries of all heads of the kv head pass by, 64 at a
  *                time: dK and dV
  *     queries    a tile is 128 queries; keys pass by, 64 at a time: dQ

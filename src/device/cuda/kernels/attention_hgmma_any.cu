@@ -29,6 +29,7 @@ template <bool ACROSS> struct lines {
     const uint16_t *at;
     int pitch;
     LS_DEVICE lines(const uint16_t *p, int step) : at(p), pitch(step) {}
+    /* Returns numbers k and k + 1 of line i, the first in the low half; k is even. */
     LS_DEVICE uint32_t pair(int i, int k) const {
         if (ACROSS) return at[k * pitch + i] | (uint32_t)at[(k + 1) * pitch + i] << 16;
         return *(const uint32_t *)(at + i * pitch + k);
@@ -37,7 +38,8 @@ template <bool ACROSS> struct lines {
 using lines_along = lines<false>;
 using lines_across = lines<true>;
 
-/* d: rows lane / 4 and that + 8 of a, columns 2·(lane mod 4) and the next of b. */
+/* Adds a granule to a tile of 16 × 8 sums: the products of 16 lines of a and 8 lines of b. A lane has in d[0], d[1] line
+ * lane / 4 of a, in d[2], d[3] that + 8, each with lines 2·(lane mod 4) and the next of b. The whole warp calls it. */
 template <bool IS_F16, class A, class B> LS_DEVICE void add_granule_of(float (&d)[4], A a, B b) {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
 #ifndef LS_CUDA_ON_CPU_H
@@ -60,7 +62,7 @@ template <bool IS_F16, class A, class B> LS_DEVICE void add_granule_of(float (&d
 /* Sets the four sums of a thread to +0. */
 LS_DEVICE void clear(float (&x)[4]) { LS_UNROLL for (int e = 0; e < 4; e++) x[e] = 0.0f; }
 
-/* Sums over the head's numbers of 16 rows of a with 8 of b. */
+/* Sets a tile of sums (add_granule_of) to the dot products, over the first `size` numbers, of 16 rows of a with 8 of b. */
 template <bool IS_F16> LS_DEVICE void dots_of(float (&out)[4], const uint16_t *a, const uint16_t *b, int pitch, int size) {
     clear(out);
     LS_UNROLL_4 for (int k = 0; k < size; k += 16)
@@ -69,12 +71,14 @@ template <bool IS_F16> LS_DEVICE void dots_of(float (&out)[4], const uint16_t *a
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
+/* The place of a head of a launch. */
 struct head_place {
     const ls_cuda_attention_part *part;
-    uint32_t head, sequence;
-    uint32_t first; /* the number of the part's first query head */
+    uint32_t head, sequence; /* head: in its part, of keys or of queries */
+    uint32_t first;          /* the number in the launch of the part's first query head, also for heads of keys */
 };
 
+/* Returns the place of head `number` of the launch, of keys if OF_KEYS, in sequence blockIdx.z. */
 template <bool OF_KEYS> LS_DEVICE head_place find_head(const ls_cuda_attention_hgmma &h, uint32_t number) {
     head_place p = {h.a.parts, number, blockIdx.z, 0};
     for (;; p.part++) {
@@ -85,7 +89,8 @@ template <bool OF_KEYS> LS_DEVICE head_place find_head(const ls_cuda_attention_h
     }
 }
 
-/* COUNT rows of a head from `first` on, numbers up to a whole granule, D + 8 apart. */
+/* Loads COUNT rows of a head, from row `first` of `rows` on, to shared memory, where rows are D + 8 numbers apart. Rows
+ * behind the last and numbers up to a whole granule are +0, those further on are not written. A barrier must follow. */
 template <int D, int COUNT, int THREADS>
 LS_DEVICE void load_rows(const ls_cuda_attention &a, uint16_t *to, const ls_cuda_heads &x, uint32_t sequence,
                          uint32_t head, int first, int rows) {
@@ -108,7 +113,8 @@ LS_DEVICE void load_rows(const ls_cuda_attention &a, uint16_t *to, const ls_cuda
     }
 }
 
-/* A thread's numbers of row `row` and that + 8, columns column + 8·i …. */
+/* Stores a warp's N tiles of sums (add_granule_of), rounded to 16 bits: rows from `row` on, times factor0 or, 8 rows down,
+ * factor1; tile i has columns from column + 8·i on. Rows from `rows` on and columns behind the head are not written. */
 template <bool IS_F16, int N>
 LS_DEVICE void store_rows(const ls_cuda_attention &a, const ls_cuda_heads &to, const head_place &p, int row, int rows,
                           int column, const float (&x)[N][4], float factor0, float factor1) {
@@ -124,6 +130,8 @@ LS_DEVICE void store_rows(const ls_cuda_attention &a, const ls_cuda_heads &to, c
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
+/* Computes o, m and l of this block's 64 queries of a head; blockIdx.x counts tiles from the last one, which sees the most
+ * keys, y heads, z sequences. D: numbers of a head in shared memory. */
 template <int D, bool IS_F16> LS_DEVICE void forward_tile(const ls_cuda_attention_hgmma &h) {
     enum { PITCH = D + 8, P_PITCH = KEYS + 8, SOME = LS_CUDA_HGMMA_ANY_SOME_KEYS(D) };
     LS_SHARED(uint16_t, shared);
@@ -208,6 +216,7 @@ template <int D, bool IS_F16> LS_DEVICE void forward_tile(const ls_cuda_attentio
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
+/* Returns this thread's lane of sum16 of dO·O of a query: elements threadIdx.x mod 16, and every 16th from there. */
 template <class T> LS_DEVICE float dot_of(const ls_cuda_attention &a, const head_place &p, int row) {
     const ls_cuda_attention_part &part = *p.part;
     const T *x = (const T *)part.dout.at + head_at(part.dout, p.sequence, p.head) + (size_t)row * part.dout.row_stride;
@@ -217,20 +226,25 @@ template <class T> LS_DEVICE float dot_of(const ls_cuda_attention &a, const head
     return sum;
 }
 
+/* Returns the index of a query in m, l and dots of its part. */
 LS_DEVICE size_t stat_of(const ls_cuda_attention &a, const head_place &p, int row) {
     return p.sequence * a.stat_elems + p.head * p.part->stat_stride + (size_t)row;
 }
 
-/* L, of a row that is no query +∞. */
+/* Returns L, the logarithm to base 2 of a query's sum of exponentials; +∞ for a row that is no query, so that its weights
+ * are +0. */
 LS_DEVICE float log_sum(const ls_cuda_attention_part &part, bool is_query, float m, float l) {
     return is_query ? __fmaf_rn(m, scale2_of(part), log_of(l) * 0x1.715476p+0f) : LS_INFINITY;
 }
 
+/* Clears the counter of turns (attention_hgmma_once.cu) of the 64 queries that begin with this row, if there are counters. */
 LS_DEVICE void open_turn(const ls_cuda_attention_hgmma &h, const head_place &p, int row) {
     if (h.turns && row % 64 == 0)
         h.turns[((size_t)p.sequence * h.all_heads + h.head0 + p.first + p.head) * (h.stat_rows / 64) + row / 64] = 0;
 }
 
+/* Computes L and D of each row up to stat_rows, for any alignment, and stores D as `dots`, too, and clears the counters of
+ * turns: half a warp a row. blockIdx.x is a block of rows, y the head, z the sequence. */
 LS_KERNEL(attention_hgmma_stats, ls_cuda_attention_hgmma, 16 * LS_CUDA_HGMMA_STATS_ROWS) {
     const head_place p = find_head<false>(a, blockIdx.y);
     const ls_cuda_attention_part &part = *p.part;
@@ -248,8 +262,8 @@ LS_KERNEL(attention_hgmma_stats, ls_cuda_attention_hgmma, 16 * LS_CUDA_HGMMA_STA
     L[0] = log_sum(part, is_query, is_query ? part.m[stat] : 0.0f, is_query ? part.l[stat] : 1.0f);
 }
 
-/* Of two neighbouring threads the first has lanes 0 … 7 of the sum, the second 8 … 15: each reads every other 16 bytes
- * of a row, four of each tensor before it adds. */
+/* Returns sum16 of dO·O of a query to two neighbouring threads. The first has lanes 0 … 7 of the sum, the second 8 … 15:
+ * each reads every other 16 bytes of a row, four of each tensor before it adds. */
 template <class T> LS_DEVICE float wide_dot(const ls_cuda_attention &a, const head_place &p, int row) {
     enum { PACKS = 4 };
     const ls_cuda_attention_part &part = *p.part;
@@ -281,8 +295,8 @@ template <class T> LS_DEVICE float wide_dot(const ls_cuda_attention &a, const he
     return lanes[0];
 }
 
-/* Rows of 16-bit numbers at multiples of 16 bytes. blockIdx.x is the head, y a block of rows: what blocks read at the
- * same time lies side by side. */
+/* Does the same as attention_hgmma_stats for rows at multiples of 16 bytes: two threads a row. blockIdx.x is the head, y a
+ * block of rows: what blocks read at the same time lies side by side. */
 LS_KERNEL(attention_hgmma_stats_wide, ls_cuda_attention_hgmma, 2 * LS_CUDA_HGMMA_STATS_WIDE_ROWS) {
     const head_place p = find_head<false>(a, blockIdx.x);
     const ls_cuda_attention_part &part = *p.part;
@@ -304,7 +318,7 @@ LS_KERNEL(attention_hgmma_stats_wide, ls_cuda_attention_hgmma, 2 * LS_CUDA_HGMMA
 
 /* ---- masks ------------------------------------------------------------------------------------------------------- */
 
-/* Bit i of lane j becomes bit j of lane i. */
+/* Transposes a 32 × 32 matrix of bits, a row in each lane: bit i of lane j becomes bit j of lane i. The whole warp calls it. */
 LS_DEVICE uint32_t turned(uint32_t x) {
     const uint32_t lane = threadIdx.x % 32;
     uint32_t low = 0x0000FFFFu; /* bits whose number lacks `step` */
@@ -315,14 +329,16 @@ LS_DEVICE uint32_t turned(uint32_t x) {
     return x;
 }
 
-/* Bits 8·j + 2·i and the next of a word, for each j. */
+/* Returns eight bits: for each j from 0 to 3, bits 8·j + 2·i and the next of a word. */
 LS_DEVICE uint32_t pairs_of(uint32_t word, int i) {
     uint32_t x = word >> 2 * i & 0x03030303u;
     x |= x >> 6;
     return (x | x >> 12) & 0xFFu;
 }
 
-/* A block has a tile of queries and keys, a warp 32 of each at a time, a lane a query. blockIdx.x is the tile, y the head. */
+/* Writes the dropout masks (ls_cuda_attention_hgmma::masks) of a tile of queries and keys, by lines of queries or, masks_across,
+ * of keys; nothing for tiles above the diagonal. A warp has 32 of each at a time, a lane a query. blockIdx.x is the tile, y the
+ * head, z the sequence. */
 LS_KERNEL(attention_hgmma_masks, ls_cuda_attention_hgmma, LS_CUDA_HGMMA_MASK_THREADS) {
     enum { TILE = LS_CUDA_HGMMA_MASK_TILE, WORDS = TILE / 32 };
     __shared__ uint32_t words[WORDS][TILE];
@@ -354,15 +370,19 @@ LS_KERNEL(attention_hgmma_masks, ls_cuda_attention_hgmma, LS_CUDA_HGMMA_MASK_THR
 
 /* ---- backward's tiles -------------------------------------------------------------------------------------------- */
 
-/* A thread's part of a tile of 64 queries and 64 keys, as it is made and as products read it: a warp has 16 queries and
- * 32 keys. */
+/* A tile of 64 queries and 64 keys in shared memory: rows of Q, dO (G), K and V, and what make() computes of them for the
+ * matmuls: P, the weights after dropout, and DS, the gradients of the scores, both [query][key]. */
 template <int D, bool IS_F16> struct weights_tile {
     enum { PITCH = D + 8, P_PITCH = OTHERS + 8, N = 4 };
     uint16_t *Q, *G, *K, *V, *P, *DS;
+    /* Places the arrays in the block's shared memory. */
     LS_DEVICE weights_tile(uint16_t *shared) {
         Q = shared, G = Q + ROWS * PITCH, K = G + ROWS * PITCH, V = K + OTHERS * PITCH;
         P = V + OTHERS * PITCH, DS = P + ROWS * P_PITCH;
     }
+    /* Computes P and DS, rounded to 16 bits, of queries from query0 on and keys from key0 on: a warp has 16 queries and 32
+     * keys. Both are +0 where a query does not see a key. L: of the head's query 0, with D stat_rows further; `rule` is used only if
+     * the part has dropout. Barriers must come before and after. */
     LS_DEVICE void make(const ls_cuda_attention &a, const ls_cuda_attention_part &part, const dropout_rule &rule,
                         const float *L, size_t stat_rows, int query0, int key0) const {
         const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = warp % 4 * 16, column = warp / 4 * 32;
@@ -400,7 +420,8 @@ template <int D, bool IS_F16> struct weights_tile {
     }
 };
 
-/* A warp has 16 rows and half the columns of a result. */
+/* Computes dQ of this block's 64 queries of a head; blockIdx.x counts tiles from the last one, which sees the most keys. A
+ * warp has 16 rows and half the columns of the result. */
 template <int D, bool IS_F16> LS_DEVICE void queries_tile(const ls_cuda_attention_hgmma &h) {
     using tile = weights_tile<D, IS_F16>;
     enum { N = D / 16 };
@@ -435,6 +456,8 @@ template <int D, bool IS_F16> LS_DEVICE void queries_tile(const ls_cuda_attentio
     store_rows<IS_F16>(a, part.dq, p, q0 + row, a.T, column, dq, part.scale, part.scale);
 }
 
+/* Computes dK and dV of this block's 64 keys of a kv head, over the queries of all its heads, one head after the other. A warp
+ * has 16 rows and half the columns of both. */
 template <int D, bool IS_F16> LS_DEVICE void keys_tile(const ls_cuda_attention_hgmma &h) {
     using tile = weights_tile<D, IS_F16>;
     enum { N = D / 16 };

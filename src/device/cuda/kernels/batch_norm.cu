@@ -12,8 +12,9 @@ LS_DEVICE float behind_relu(float dy, float y) { return y <= 0.0f ? 0.0f : dy; }
 
 /* Where the chain of this thread begins (`first`, in x), where its sum goes (`at`), and the statistics of its image (`stat`). */
 struct chain_place {
-    bool is_there;
+    bool is_there; /* false: the thread has no chain, and the other fields must not be used */
     size_t at, first, stat;
+    /* Computes the fields for this thread. */
     LS_DEVICE void find(const ls_cuda_batch_norm &a) {
         at = (size_t)blockIdx.x * LS_CUDA_BATCH_NORM_CHAINS + threadIdx.x;
         is_there = at < a.images * a.channels;
@@ -38,7 +39,8 @@ template <int N, class CHAIN> LS_DEVICE void follow(CHAIN &chain, size_t count) 
     for (i = whole; i < count; i++) chain.add(chain.load(i));
 }
 
-/* The chains that follow() runs over pixels `step` apart: sums of x, of (x − mean)², and of the gradient. */
+/* The chains that follow() runs over pixels `step` apart, of which load(i) loads pixel i and add() continues the sums: of x, of
+ * (x − mean)², and of the gradient behind ReLU (`sum`) and its product with the normalised x (`dot`). */
 struct sum_chain {
     typedef float number;
     const float *x;
@@ -176,6 +178,7 @@ template <int V> struct channels {
 template <int V> struct map_place {
     size_t image, stats, begin, end, step;
     uint32_t first, across;
+    /* Computes the fields for this thread; end is 0, no pixels, for threads that are left over. */
     LS_DEVICE void find(const ls_cuda_batch_norm &a) {
         size_t groups = a.channels / V, piece;
         across = (uint32_t)min(groups, (size_t)LS_CUDA_BATCH_NORM_THREADS);

@@ -32,6 +32,7 @@ template <int WIDTH, int STRIDE, int OUT> struct walk {
     size_t row_elems, dy_elems;
     float sum[OUT][3][3];
 
+    /* Return the thread's lane, which is its channel of the images in the block, and its warp, which has OUT channels of dy. */
     LS_DEVICE static int lane() { return threadIdx.x % 32; }
     LS_DEVICE static int warp() { return threadIdx.x / 32; }
 
@@ -197,7 +198,8 @@ struct thin_walk {
         }
         copy_async_commit();
     }
-    /* Adds a row of windows to the sums of the three taps of a row. */
+    /* Adds the products of a row of windows to the sums of the three taps: from: the row of the image, from this thread's channel on;
+     * d: the row of dy, from its channel on. */
     LS_DEVICE void multiply(const float *from, const float *d, uint32_t channels) {
         float pixel[3];
         pixel[0] = 0.0f;

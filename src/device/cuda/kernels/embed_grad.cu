@@ -2,8 +2,8 @@
  *
  * Rows of dy are sorted by id with a stable radix sort, from the lowest digit: sort_count counts the digits of each tile of rows, sort_scan
  * computes the prefix sums over digits and tiles, sort_scatter moves every row to its place. Atomics are on integers only, so their order
- * does not matter. Then a warp sums each id, from its first row on; an id with many rows goes to a list, in any order, and the warps of a
- * block sum the groups of such an id. */
+ * does not matter. Then a warp sums each id, from its first row on; an id with more than LS_CUDA_TOKEN_MANY rows goes to a list, in any
+ * order, and the warps of a block sum the groups of such an id. */
 #include "device/cuda/args/embed_grad.h"
 #include "device/cuda/common/list.cuh"
 #include "device/cuda/common/tree.cuh"

@@ -128,6 +128,7 @@ LS_KERNEL(gemm_nt_rows, ls_cuda_gemm, LS_CUDA_GEMM_THIN_N) { gemm_thin<true, LS_
 
 enum { LEVELS = 7 }; /* of the tree over up to 64 slices */
 
+/* Returns a + b, element by element. */
 LS_DEVICE float4 plus(float4 a, float4 b) { return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w); }
 
 /* Loads four neighbours of a slice's sums, or one. */

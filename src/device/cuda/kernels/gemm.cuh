@@ -1,5 +1,6 @@
 /* gemm.cuh: GEMMs by chains: each element is summed in ascending k, one fused multiply-add after another (docs/reference/arithmetic.md,
- * "Matrix products"), for gemm.cu, gemm_any.cu and conv.cu.
+ * "Matrix products"), for gemm.cu, gemm_any.cu and conv.cu. The kernels for tensor cores (hgmma_any.cu, mma_gemm.cu, hgmma.cuh) and
+ * conv_grad.cu use parts of it: the division into tiles, the tree over slices, the epilogue.
  *
  * A block computes a tile of C, a thread some rows and columns of it, each element one chain of __fmaf_rn in a register. Shared memory is
  * double-buffered: it has two steps of LS_CUDA_GEMM_K, as [k][line], so that the next step is loaded while one is multiplied; a line is a
@@ -178,8 +179,8 @@ template <class S> struct chains {
     float sum[S::TM][S::TN];
     int row, column; /* of the first quads */
 
-    /* A warp is eight lanes down and four across, of which lane ^ 1 or lane ^ 2 reads the same: so a read of 16 bytes by
-     * all takes two passes of shared memory, not four. */
+    /* Sets row and column from the thread's number. A warp is eight lanes down and four across, of which lane ^ 1 or lane ^ 2
+     * reads the same: so a read of 16 bytes by all takes two passes of shared memory, not four. */
     LS_DEVICE void open() {
         enum { WARPS = S::BN / S::TN / 4 };
         int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -305,6 +306,7 @@ template <class S> struct tile_half {
     static_assert(COUNT * 4 * S::THREADS <= 2 * GEMM_K * (S::BM + S::BN), "what held the operands holds half a tile");
     size_t row, column;
     int count; /* of the quad's numbers that are there */
+    /* Sets row and column of a quad of a half, and how many of its numbers are inside C; 0: none, and nothing is read. */
     LS_DEVICE void find(const ls_cuda_gemm &g, const chains<S> &c, int half, int quad, size_t m0, size_t n0) {
         row = m0 + c.row_of(half * ROWS + quad / QUADS);
         column = n0 + c.column_of(quad % QUADS * 4);

@@ -60,7 +60,8 @@ LS_DEVICE uint32_t found_again(uint32_t x) {
 
 /* ---- work ---------------------------------------------------------------------------------------------------------- */
 
-/* Steps begin … end−1 of unit `unit` (args/hgmma.h says what units and the line are). */
+/* Steps begin … end−1 of unit `unit` (args/hgmma.h says what units and the line are). Of a whole unit end is ~0: users
+ * take the smaller of end and the unit's steps. */
 struct hgmma_piece {
     uint32_t unit, begin, end;
 };
@@ -92,6 +93,8 @@ LS_DEVICE bool find_piece(const ls_cuda_hgmma &a, uint32_t turn, hgmma_piece &p)
 struct hgmma_unit {
     uint32_t m0, n0;
     int first, last, part;
+    /* Finds the place of `unit` among tiles of bm × bn: parts come one after another, then bands of LS_CUDA_HGMMA_BAND rows of tiles,
+     * in a band column by column. */
     LS_DEVICE hgmma_unit(const ls_cuda_hgmma &a, uint32_t unit, int bn, int bm = BM) {
         part = (int)divide(unit, a.tiles); /* 0 unless slices are computed separately */
         const uint32_t tile = unit - part * a.tiles.divisor, band = divide(tile, a.band);
@@ -511,6 +514,7 @@ template <bool IS_F16, int TA, int TB, class S> struct hgmma_steps {
         barrier_wait(&s.full[stage], phase);
         multiply_step<IS_F16, TA, TB>(d, shared_at(s.a[stage]) + warpgroup * CHUNK_BYTES, shared_at(s.b[stage]), keep);
     }
+    /* Goes to the next stage, and to the next phase behind the last one. */
     LS_DEVICE void advance() {
         if (++stage == S::STAGES) stage = 0, phase ^= 1;
     }
@@ -607,13 +611,13 @@ template <class PART, int BN, bool IS_F16, int TA, int TB, class S> struct hgmma
             if (!one(d, other, turn + 1)) break;
         }
     }
-    /* Tiles of two slices: once `before` is stored, its registers take the second slice, which is added to the
-     * first. */
+    /* Tiles of two slices: waits for the last wgmma, and adds the sums of the second slice to those of the first, d. */
     LS_DEVICE void add(sums &d, const sums &second) {
         steps.end();
         LS_UNROLL for (int i = 0; i < PART::COUNT; i++) d[i] = d[i] + second[i];
     }
-    /* Tiles of two slices: multiplies tile `turn` while it stores the previous one, `before`. Returns false after the last tile. */
+    /* Tiles of two slices: multiplies tile `turn` into d while it stores the previous one, `before`, whose registers then take the
+     * second slice. Returns false after the last tile. */
     LS_DEVICE bool two(sums &d, sums &before, uint32_t turn) {
         const hgmma_unit out = unit_of(turn - 1);
         if (!has(turn)) {

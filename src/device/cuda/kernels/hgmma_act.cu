@@ -115,12 +115,15 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
     const uint32_t nothing;        /* 0, which the compiler does not know */
     int row[LINES], column[LINES]; /* of the first turns, in a half of a tile; elements */
 
+    /* A tile of C, and how many of its rows and columns exist. */
     struct tile {
         size_t at[LINES]; /* where these are in C and pre, with a gate that of the gate */
         uint32_t m0, n0;
         int rows, columns;
+        /* Returns whether all of the tile lies in C. */
         LS_DEVICE bool is_whole() const { return rows == BM && columns == BN; }
     };
+    /* What a turn loads from global memory: eight numbers of pre, and with a gate's gradient eight of up. */
     struct numbers {
         uint4 pre, up;
     };
@@ -128,12 +131,14 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
     LS_DEVICE act_end(const ls_cuda_hgmma &a, act_shared &s, int thread) : a(a), s(s), thread(thread), nothing(threadIdx.z) {
         LS_UNROLL for (int k = 0; k < LINES; k++) row[k] = row_of(thread, k), column[k] = column_of(thread, k);
     }
+    /* Return the row, in a half of a tile, and the column of a thread's piece in turn k, for k below LINES. */
     LS_DEVICE static int row_of(int thread, int k) { return (thread / 8 + k) / LINES; }
     LS_DEVICE static int column_of(int thread, int k) { return ((thread / 8 + k) % LINES * 8 + thread % 8) * 8; }
     /* Returns the row, in its half, of turn k; for fp16, whose activations are computed, there are no registers to keep it. */
     LS_DEVICE int row_at(int k) const { return IS_F16 ? row_of((int)found_again((uint32_t)thread), k) : row[k]; }
     /* Returns the column of turn k. */
     LS_DEVICE int column_at(int k) const { return IS_F16 ? column_of((int)found_again((uint32_t)thread), k) : column[k]; }
+    /* Returns how many rows the piece of `turn` is below that of turn % LINES, which has the same columns. */
     LS_DEVICE static constexpr int rows_before(int turn) { return turn * ROWS + turn / LINES; }
     /* Returns a tile's place and its pieces' places in C. */
     LS_DEVICE tile tile_of(const hgmma_unit &u) const {
@@ -163,6 +168,7 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
         const uint32_t r = t.m0 + row_at(turn % LINES) + half * HALF_ROWS + rows_before(turn);
         return (size_t)r * (uint32_t)a.g.n + t.n0 + column_at(turn % LINES);
     }
+    /* Loads eight numbers of pre with an evict-first hint, because no kernel reads them again. */
     LS_DEVICE uint4 read(size_t at) const { return __ldcs((const uint4 *)((const uint16_t *)a.pre + at)); }
     /* Loads what the piece of a turn needs from global memory: pre, and up with a gate; zeros if the piece does not exist. */
     template <bool WHOLE> LS_DEVICE numbers load(const tile &t, int half, int turn, uint32_t after) const {

@@ -10,7 +10,8 @@ enum { LINES = 64, PITCH = 24, STEP = LINES * PITCH, ROWS = 2, COLUMNS = 4 };
 
 /* ---- the unit ---------------------------------------------------------------------------------------------------- */
 
-/* d: rows lane / 4 and that + 8, columns 2·(lane mod 4) and the next, of the 16 lines at a and the 8 at b. */
+/* add_granule_of() adds a granule to a tile of 16 × 8 sums: the products of the 16 lines at a and the 8 at b. A lane has in d rows
+ * lane / 4 (d[0], d[1]) and that + 8, columns 2·(lane mod 4) and the next. The whole warp calls it. */
 #ifndef LS_CUDA_ON_CPU_H
 LS_DEVICE uint32_t pair_at(const uint16_t *p) { return *(const uint32_t *)p; }
 template <bool IS_F16> LS_DEVICE void add_granule_of(float (&d)[4], const uint16_t *a, const uint16_t *b) {
@@ -35,9 +36,10 @@ template <bool IS_F16> LS_DEVICE void add_granule_of(float (&d)[4], const uint16
 
 /* ---- operands ---------------------------------------------------------------------------------------------------- */
 
-/* Eight neighbours, of which `count` are there; the rest is +0. */
+/* Eight neighbours, packed by twos. */
 struct eight {
     uint32_t pair[4];
+    /* Loads the first `count` of eight, 0 or less: none; the rest is +0. */
     LS_DEVICE void load(const uint16_t *p, int count) {
         if (count >= 8 && (size_t)p % 16 == 0) {
             const uint4 x = *(const uint4 *)p;
@@ -51,29 +53,33 @@ struct eight {
     }
 };
 
+/* Returns count, at most 8. */
 LS_DEVICE int limited(size_t count) { return count < 8 ? (int)count : 8; }
 
-/* Rows of a matrix, each a line: a thread has half a granule of one. */
+/* The reader of an operand whose lines are its rows: a thread has half a granule of one. */
 struct hgmma_rows {
     const uint16_t *at;
     eight held;
     bool is_there;
+    /* Finds this thread's line, from line0 on of `lines` in all; a line behind the last reads as +0. */
     LS_DEVICE void open(const void *matrix, size_t ld, size_t line0, size_t lines) {
         const size_t line = line0 + threadIdx.x / 2;
         is_there = line < lines;
         at = (const uint16_t *)matrix + (is_there ? line * ld : 0) + threadIdx.x % 2 * 8;
     }
+    /* Loads this thread's part of the granule at k, of which `count` k exist, into registers. */
     LS_DEVICE void fetch(size_t k, int count) {
         const int mine = count - (int)(threadIdx.x % 2) * 8;
         held.load(at + k, is_there ? mine < 0 ? 0 : mine : 0);
     }
+    /* Writes what fetch() loaded to the granule in shared memory at `to`. */
     LS_DEVICE void keep(uint16_t *to) const {
         *(uint4 *)(to + threadIdx.x / 2 * PITCH + threadIdx.x % 2 * 8) =
             make_uint4(held.pair[0], held.pair[1], held.pair[2], held.pair[3]);
     }
 };
 
-/* Columns of a matrix, each a line: a thread has one k of eight. */
+/* The reader of an operand whose lines are its columns: a thread has one k of eight lines, and keep() transposes them. */
 struct hgmma_columns {
     const uint16_t *at;
     size_t ld;
@@ -97,30 +103,36 @@ struct hgmma_columns {
 
 /* ---- a thread's part of the tile --------------------------------------------------------------------------------- */
 
+/* A thread's sums of its warp's 32 × 32 of the tile, as tiles of 16 × 8 (add_granule_of). */
 struct hgmma_sums {
     float sum[ROWS][COLUMNS][4];
     int row, column; /* of the warp's part */
 
+    /* Sets row and column from the number of the warp. */
     LS_DEVICE void open() {
         row = threadIdx.x / 64 * 32;
         column = threadIdx.x / 32 % 2 * 32;
     }
+    /* Sets all sums to +0. */
     LS_DEVICE void clear() {
         LS_UNROLL for (int i = 0; i < ROWS; i++)
             LS_UNROLL for (int j = 0; j < COLUMNS; j++)
                 LS_UNROLL for (int e = 0; e < 4; e++) sum[i][j][e] = 0.0f;
     }
+    /* Adds a granule of the operands in shared memory. */
     template <bool IS_F16> LS_DEVICE void add(const uint16_t *a, const uint16_t *b) {
         LS_UNROLL for (int i = 0; i < ROWS; i++)
             LS_UNROLL for (int j = 0; j < COLUMNS; j++)
                 add_granule_of<IS_F16>(sum[i][j], a + (row + 16 * i) * PITCH, b + (column + 8 * j) * PITCH);
     }
+    /* Adds the sums that wait at `waiting`, those of all threads, from the left: number i is at [i][thread]. */
     LS_DEVICE void join(const float *waiting) {
         LS_UNROLL for (int i = 0; i < ROWS; i++)
             LS_UNROLL for (int j = 0; j < COLUMNS; j++)
                 LS_UNROLL for (int e = 0; e < 4; e++)
                     sum[i][j][e] = waiting[((i * COLUMNS + j) * 4 + e) * 128 + threadIdx.x] + sum[i][j][e];
     }
+    /* Writes the sums there to wait for their right neighbour in the tree. */
     LS_DEVICE void wait(float *waiting) const {
         LS_UNROLL for (int i = 0; i < ROWS; i++)
             LS_UNROLL for (int j = 0; j < COLUMNS; j++)
@@ -144,6 +156,8 @@ struct hgmma_sums {
 
 typedef unit_step<GEMM_K> granule_step;
 
+/* Computes this block's tile of C, all slices of it or, with parts, that of blockIdx.z; A and B are the readers of the operands. The
+ * next granule is loaded while one is multiplied, across the ends of slices and sequences too. */
 template <class A, class B, bool IS_F16> LS_DEVICE void hgmma_tile(const ls_cuda_gemm &g) {
     LS_SHARED(uint16_t, shared);
     uint16_t *as = shared, *bs = shared + 2 * STEP;
@@ -198,6 +212,7 @@ template <class A, class B, bool IS_F16> LS_DEVICE void hgmma_tile(const ls_cuda
     });
 }
 
+/* Computes this block's tile for the type of the operands. */
 template <class A, class B> LS_DEVICE void hgmma(const ls_cuda_gemm &g) {
     if (g.dtype == LS_CUDA_F16)
         hgmma_tile<A, B, true>(g);

@@ -3,7 +3,10 @@
  * - over: two whole tiles of 128 × 192, of one slice each or of two: the epilogue of a tile overlaps the mainloop of the next, which pays for
  *   short chains; with many steps (spread) it stores a piece with every other step;
  * - tall: a tile of 256 × 192 of one slice, without bias, which needs less shared memory bandwidth per multiply-add and pays for long chains. The
- *   last tiles may be cut (stream-K).
+ *   units of the last two waves may be cut (stream-K).
+ *
+ * Nothing is added to C, and TMA stores it. If slices are computed separately, a tile is a part (args/hgmma.h), and the kernel that joins
+ * the parts adds siblings and bias.
  *
  * Launched by ops/hgmma.c. */
 #include "device/cuda/kernels/hgmma.cuh"

@@ -1,5 +1,6 @@
-/* mma_gemm.cu: matmuls of 16-bit numbers by mma.sync, for GPUs without wgmma (every one but Hopper) and operands that
- * are aligned to 16 bytes; hgmma_any.cu computes all others.
+/* mma_gemm.cu: matmuls of 16-bit numbers by mma.sync, for operands that are aligned to 16 bytes: on GPUs without wgmma
+ * (every one but Hopper), and on Hopper where the kernels of hgmma.cu cannot run. hgmma_any.cu computes those that are not
+ * aligned, and small ones for which the estimate of ops/gemm.c prefers its tiles.
  *
  * cp.async copies the operands of a step of k into a stage of shared memory, while the steps before it are multiplied.
  * A row of a stage consists of chunks of 16 bytes. The index of a chunk is XORed with the index of its row (swizzle), so

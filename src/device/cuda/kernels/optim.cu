@@ -229,7 +229,7 @@ template <int N> struct state_sums_of {
         return is_same;
     }
 
-    /* Adds a tile that was written to the state sums, and records its block sums. */
+    /* Adds a tile, as it is after the update, to the state sums, and records its block sums if the piece keeps any. */
     LS_DEVICE void add(size_t tile_begin, unsigned turn, const state_tile<N> &tile) {
 #pragma unroll
         for (int t = 0; t < N; t++) {
@@ -268,7 +268,8 @@ template <int N> struct state_sums_of {
         space.copy[1][threadIdx.x / 32] += all * by.hi;
     }
 
-    /* Adds the block's state sums to `out` in global memory. All threads call it, once, after their last add(). */
+    /* Adds the block's state sums to `out` in global memory (NULL: nowhere), and those of the 16-bit copy to piece.copy_sums. All
+     * threads call it, once, after their last add(). */
     LS_DEVICE void flush(unsigned long long *out) {
 #pragma unroll
         for (int t = 0; t < N; t++) {
@@ -289,8 +290,9 @@ template <int N> struct state_sums_of {
     }
 };
 
-/* Runs the mode of a part tile by tile; rule(g, x) updates w and moments of one element. A tile is compared with its sums
- * before any of it is stored: one that differs stays as it is. */
+/* Runs the mode of a part tile by tile; rule(g, x) updates w and moments of one element. If the piece has sums to compare with and
+ * a place for damage, a tile is compared before any of it is stored: one that differs stays as it is, and so do its recorded sums,
+ * and nothing of it goes into the state sums. */
 template <int N, class R>
 LS_DEVICE void update_part_by(const update_part &part, typename state_sums_of<N>::room &room, const R &rule) {
     const ls_cuda_update_piece &p = *part.piece;

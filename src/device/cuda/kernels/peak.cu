@@ -2,6 +2,8 @@
 #include "device/cuda/args/peak.h"
 #include "device/cuda/common/mma.cuh"
 
+/* Runs LS_CUDA_PEAK_CHAINS chains of fp32 fused multiply-adds a thread. The sum is stored only if it is −1, which the compiler cannot
+ * exclude. */
 LS_KERNEL(peak, ls_cuda_peak, LS_CUDA_PEAK_THREADS) {
     float chain[LS_CUDA_PEAK_CHAINS], sum = 0.0f;
 #pragma unroll
@@ -14,7 +16,7 @@ LS_KERNEL(peak, ls_cuda_peak, LS_CUDA_PEAK_THREADS) {
     if (sum == -1.0f) *a.out = sum;
 }
 
-/* One wgmma of 64 × 256 × 16 after another, with operands in shared memory, as the fastest products have them. */
+/* Peak of wgmma: one of 64 × 256 × 16 after another, with operands in shared memory, as the fastest matmuls have them. */
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 /* Returns the matrix descriptor of an operand without swizzle: 8 rows of 16 bytes, then the next k, then the next 8 rows. */
 LS_DEVICE uint64_t operand_at(const void *shared) {
@@ -26,6 +28,7 @@ LS_DEVICE uint64_t operand_at(const void *shared) {
 #define SUMS_32(i)                                                                                                     \
     SUMS_4(i), SUMS_4(i + 4), SUMS_4(i + 8), SUMS_4(i + 12), SUMS_4(i + 16), SUMS_4(i + 20), SUMS_4(i + 24),           \
         SUMS_4(i + 28)
+/* Issues d += a·b: 64 × 256, 16 k of bf16; a and b are descriptors. */
 LS_DEVICE void multiply(float (&d)[128], uint64_t a, uint64_t b) {
     asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {"
                  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "

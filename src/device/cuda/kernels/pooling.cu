@@ -22,7 +22,7 @@ LS_DEVICE span windows_of(uint32_t pixel, uint32_t count, uint32_t kernel, const
     return {at < kernel ? 0 : divide(at - kernel, stride) + 1, end < count ? end : count};
 }
 
-/* V neighbouring channels. */
+/* V neighbouring channels, four (one access of 16 bytes) or one. */
 template <int V> struct channels {
     float x[V];
     LS_DEVICE void load(const float *p) {

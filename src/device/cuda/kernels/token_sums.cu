@@ -1,5 +1,5 @@
-/* token_sums.cu: gradients of biases and norms, sums over tokens (docs/reference/arithmetic.md, "Sums over tokens"); launched by
- * ops/token_sums.c and ops/norm.c.
+/* token_sums.cu: gradients of biases, norms and the position table, sums over tokens (docs/reference/arithmetic.md, "Sums over tokens");
+ * launched by ops/token_sums.c, which ops/norm.c and ops/embed_grad.c call.
  *
  * A first kernel computes the chain (the sum in order) of each (sequence, token slice) in parallel and writes a number for each column to
  * scratch. Then token_join adds them, a thread for some columns: sequences in order, gradient groups by the tree. */

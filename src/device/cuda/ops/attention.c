@@ -1,7 +1,7 @@
 /* attention.c: launches attention for B sequences. With chains (dot products in ascending order, one fused
- * multiply-add after another) its own kernels (kernels/attention.cu); with the matrix unit hgmma those of
- * attention_hgmma.c. A call has one or more parts (slices of the heads); all parts are one launch, which finds its
- * heads in a list of the parts. */
+ * multiply-add after another) its own kernels (kernels/attention.cu); for 16-bit tensors with a unit of tensor cores
+ * those of attention_hgmma.c. A call has one or more parts (slices of the heads); all parts are one launch, which finds
+ * its heads in a list of the parts. */
 #include "device/cuda/args/attention.h"
 
 #include <assert.h>
@@ -172,13 +172,14 @@ static ls_status run_few(ls_device *device, const ls_cuda_attention_job *job, si
     return ls_cuda_launch(device, LS_CUDA_attention_few, grid, LS_CUDA_ATTENTION_FEW_THREADS, bytes, &job->args);
 }
 
-/* Returns whether the matrix unit hgmma computes this call: 16-bit tensors, and the unit says so. */
+/* Returns whether attention_hgmma.c computes this call: 16-bit tensors, and the unit is one of tensor cores, hgmma or
+ * not. */
 static bool is_hgmma(const ls_attention_call *call) {
     return call->parts[0].act != LS_F32 && ls_unit_is_tensor_core(call->parts[0].unit);
 }
 
-/* Launches the computation of o, m and l: by hgmma, by a block per query if there are few (generation), else by tiles.
- */
+/* Launches the computation of o, m and l: on tensor cores (is_hgmma), by a block per query and head if there are few
+ * queries (generation) whose scores fit into shared memory, else by tiles. */
 ls_status ls_cuda_op_attention_forward(ls_device *device, const ls_attention_call *call) {
     ls_cuda_attention_job job;
     LS_TRY(open_job(device, call, false, &job));
@@ -193,7 +194,7 @@ ls_status ls_cuda_op_attention_forward(ls_device *device, const ls_attention_cal
 }
 
 /* Launches the computation of dots, then dq (a pass per query tile), then dk and dv (a pass per key tile), or the
- * kernels of hgmma. first_query must be 0. */
+ * kernels for tensor cores (is_hgmma). first_query must be 0. */
 ls_status ls_cuda_op_attention_backward(ls_device *device, const ls_attention_call *call) {
     assert(call->parts[0].first_query == 0);
     ls_cuda_attention_job job;

@@ -1,5 +1,6 @@
-/* attention_hgmma.c: launches attention with the matrix unit hgmma: by the kernels of attention_hgmma.cu (TMA tiles) if
- * the GPU, the shapes and the alignment allow it, else by those of attention_hgmma_any.cu. The bits are the same. */
+/* attention_hgmma.c: launches attention on tensor cores: with the unit hgmma by the kernels of attention_hgmma.cu and
+ * attention_hgmma_once.cu (TMA tiles) if the GPU, the shapes and the alignment allow it and this is no audit, else by
+ * those of attention_hgmma_any.cu. The bits are the same. */
 #include "device/cuda/args/attention_hgmma.h"
 
 #include <stdbool.h>
@@ -60,8 +61,11 @@ static const pass tile_keys[2][2] = {TILES(keys_128, LS_CUDA_HGMMA_BACKWARD_GROU
 static const pass tile_once[2][2] = {TYPES(once, 128, 512), TYPES(once_drop, 128, 512)};
 static const pass tile_pairs[2][2] = {TYPES(pairs, 128, 512), TYPES(pairs_drop, 128, 512)};
 
+/* Returns the row of the tables above for this head size, up to 256; tables of TILE_SIZES have the first two. */
 static int size_index(size_t head_size) { return head_size <= 64 ? 0 : head_size <= 128 ? 1 : 2; }
 
+/* Converts a checked call to the kernel's arguments, with all heads in one launch and without scratch (stats, sums,
+ * turns and masks are NULL). */
 static ls_cuda_attention_hgmma args_of(const ls_cuda_attention_job *job) {
     return (ls_cuda_attention_hgmma){
         .a = job->args,
@@ -100,7 +104,8 @@ static bool map_of(ls_device *device, const ls_attention_call *call, ls_attentio
     return ls_cuda_heads_map(device, x.at, counts, strides, TILE_ROWS, out);
 }
 
-/* Makes the tensor maps of a part. Returns false if one is impossible, or an output is not aligned. */
+/* Makes the tensor maps of a part, that of dout only if `backward`. Returns false if one is impossible, or an output
+ * (o, or in backward dq, dk and dv) is not aligned. */
 static bool maps_of(ls_device *device, const ls_attention_call *call, const ls_attention *a, bool backward,
                     ls_cuda_attention_maps *out) {
     size_t queries = a->T - a->first_query, apart = call->query_rows;
@@ -155,6 +160,7 @@ static ls_status run_groups(ls_device *device, const ls_cuda_attention_tiles *ti
     ls_cuda_grid grid = {(groups < work ? groups : work) * together, 1, 1};
     return ls_cuda_launch(device, p->kernel, grid, p->threads, p->shared, &args);
 }
+/* Launches persistent blocks that each compute one tile after another. */
 static ls_status run_tiles(ls_device *device, const ls_cuda_attention_tiles *tiles, const pass *p, size_t rows,
                            size_t heads) {
     return run_groups(device, tiles, p, rows, heads, 1);
@@ -178,7 +184,7 @@ static ls_status each_launch(ls_device *device, const ls_attention_call *call, c
     return LS_OK;
 }
 
-/* Returns whether o and dout are aligned for the wide kernel of the statistics. */
+/* Returns whether to take the wide kernel of the statistics: o and dout are aligned, and this is no audit. */
 static bool has_wide_rows(ls_device *device, const ls_attention_call *call) {
     if (call->parts[0].head_size % 8 || ls_cuda_computes_otherwise(device)) return false;
     for (int p = 0; p < call->nparts; p++) {
@@ -208,6 +214,7 @@ static ls_status run_masks(ls_device *device, ls_cuda_attention_hgmma *args, boo
                           LS_CUDA_HGMMA_MASK_THREADS, 0, args);
 }
 
+/* Launches forward of the parts of one launch (each_launch). */
 static ls_status forward_tiles(ls_device *device, const ls_cuda_attention_tiles *tiles) {
     const pass *p =
         &tile_forward[size_index((size_t)tiles->h.a.head_size)][tiles->h.masks != NULL][tiles->h.a.act == LS_CUDA_F16];
@@ -232,6 +239,7 @@ static bool pays_by_pairs(ls_device *device, size_t all, size_t T) {
     return rounds_of(all, blocks / 2, 2 * rows, 2 * rows * pairs - 2 * pairs * (pairs - 1)) <= 1.13 * alone;
 }
 
+/* Launches the kernel of all gradients for the parts of one launch, by pairs of blocks where pays_by_pairs(). */
 static ls_status once_tiles(ls_device *device, const ls_cuda_attention_tiles *tiles) {
     int type = tiles->h.a.act == LS_CUDA_F16, drops = tiles->h.masks != NULL;
     size_t T = (size_t)tiles->h.a.T, kv_heads = tiles->h.kv_heads;
@@ -240,16 +248,20 @@ static ls_status once_tiles(ls_device *device, const ls_cuda_attention_tiles *ti
     return run_tiles(device, tiles, &tile_once[drops][type], T, kv_heads);
 }
 
+/* Launches dQ of the parts of one launch, for heads of more than 64. */
 static ls_status queries_tiles(ls_device *device, const ls_cuda_attention_tiles *tiles) {
     const pass *p = &tile_queries[tiles->h.masks != NULL][tiles->h.a.act == LS_CUDA_F16];
     return run_tiles(device, tiles, p, (size_t)tiles->h.a.T, tiles->h.heads);
 }
 
+/* Launches dK and dV of the parts of one launch, for heads of more than 64. */
 static ls_status keys_tiles(ls_device *device, const ls_cuda_attention_tiles *tiles) {
     const pass *p = &tile_keys[tiles->h.masks != NULL][tiles->h.a.act == LS_CUDA_F16];
     return run_tiles(device, tiles, p, (size_t)tiles->h.a.T, tiles->h.kv_heads);
 }
 
+/* Launches the gradients behind run_stats(): by one kernel if args->turns is set, else by two passes. The dropout
+ * masks are computed before each pass, in the lines that it reads. */
 static ls_status backward_tiles(ls_device *device, const ls_attention_call *call, ls_cuda_attention_hgmma *args) {
     if (args->turns) {
         LS_TRY(run_masks(device, args, true));

@@ -144,6 +144,7 @@ static const ls_cuda_kernel *kernels_of(const ls_gemm *g, const ls_cuda_gemm *ar
 
 /* ---- the estimate ------------------------------------------------------------------------------------------------ */
 
+/* Returns the number of slices of k, at least 1. */
 static int slices_of(const ls_gemm *g) { return g->slices > 1 ? g->slices : 1; }
 
 /* Returns how many partial sums exist at once, at most, when one block adds `slices` slices in the order of the tree:
@@ -173,6 +174,7 @@ static size_t steps_bytes(ls_device *device, const tile_kind *t) {
 /* Returns the bytes of a tile of sums. */
 static size_t tile_bytes(const tile_kind *t) { return t->m * t->n * sizeof(float); }
 
+/* Returns the bytes of shared memory of a block: the stages, and the near levels of the tree. */
 static size_t shared_bytes(ls_device *device, const gemm_plan *plan) {
     const tile_kind *t = &tiles[plan->tile];
     return steps_bytes(device, t) + (size_t)plan->near_levels * tile_bytes(t);
@@ -192,6 +194,7 @@ static size_t scratch_bytes(const ls_gemm *g, const gemm_plan *plan) {
     return bytes;
 }
 
+/* Returns the most scratch, in bytes, that a plan may take. */
 static size_t scratch_max(ls_device *device) {
     size_t limit = ls_cuda_scratch_limit(device);
     return limit < SCRATCH_MAX ? limit : SCRATCH_MAX;
@@ -211,7 +214,7 @@ static void place_levels(ls_device *device, gemm_plan *plan, int levels, size_t 
 }
 
 /* Plans a tile with `apart` splits: at the highest occupancy that shared memory allows and whose partial sums fit into
- * scratch, else at one block. The caller checks scratch_bytes(). */
+ * scratch, else at one block per multiprocessor. The caller checks scratch_bytes(). */
 static gemm_plan plan_of(ls_device *device, const ls_gemm *g, int tile, int apart) {
     const tile_kind *t = &tiles[tile];
     gemm_plan plan = {.tile = tile, .apart = apart, .blocks = SIZE_MAX};
@@ -412,7 +415,8 @@ static ls_status run_thin(ls_device *device, const ls_gemm *g, ls_cuda_gemm *arg
 
 static size_t round_up_4(size_t n) { return (n + 3) / 4 * 4; }
 
-/* Returns the bytes of the unfolded patches (im2col), or 0 if the kernel gathers the patches from the images. */
+/* Returns the bytes of the unfolded patches (im2col), or 0 if the kernel gathers the patches from the images: always
+ * but in form TN where vectors can be loaded from A and not from the images, and the bytes are within SCRATCH_MAX. */
 static size_t unfold_bytes(const ls_gemm *g, const ls_cuda_gemm *args) {
     size_t bytes;
     if (g->form != LS_GEMM_TN || !g->patches || args->b_is_vector || !args->a_is_vector) return 0;
@@ -436,7 +440,8 @@ static ls_status unfold(ls_device *device, const ls_gemm *g, const ls_cuda_gemm_
     return ls_cuda_launch(device, LS_CUDA_conv_unfold, grid, LS_CUDA_GEMM_UNFOLD_THREADS, 0, &args);
 }
 
-/* Runs the upper and the lower half of C as separate matmuls, because half of the rows needs half of the scratch. */
+/* Runs the upper and the lower half of C as separate matmuls, because half of the rows needs half of the scratch.
+ * LS_ERR_INPUT if C has one row or the matmul gathers or places rows by a grid. */
 static ls_status run_halves(ls_device *device, const ls_gemm *g) {
     if (g->m == 1 || g->patches || g->b_rows || g->c_rows)
         return ls_fail(LS_ERR_INPUT,
@@ -498,7 +503,8 @@ ls_status ls_cuda_gemm_run_own(ls_device *device, const ls_gemm *g, ls_cuda_way 
     return plan.apart > 1 ? ls_cuda_gemm_join_parts(device, &args.g) : LS_OK;
 }
 
-/* Runs a matmul without epilogue: the autotuned way if there is one, else our own kernels. */
+/* Runs a matmul without epilogue: with tensor cores the autotuned way if there is one, else our own kernels. Nothing if
+ * C is empty. */
 static ls_status run_gemm(ls_device *device, const ls_gemm *g) {
     if (!g->m || !g->n) return LS_OK;
     if (ls_unit_is_tensor_core(g->unit)) {

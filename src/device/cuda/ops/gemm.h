@@ -8,9 +8,11 @@
 #include "device/cuda/launch.h"
 #include "device/calls.h"
 
-/* Launches a GEMM by our own kernels. With the matrix unit hgmma (Hopper's tensor cores), `way`, below
- * LS_CUDA_LIBRARY, chooses the implementation; if it cannot run this GEMM, the kernels for any shape do. Otherwise
- * `way` is ignored. */
+/* Launches a GEMM without a fused epilogue (g->end) by our own kernels. If ls_cuda_hgmma_takes() it, `way`, below
+ * LS_CUDA_LIBRARY, chooses the implementation; an audit replaces the way by another one. If there is none, and for all
+ * other GEMMs, which ignore `way`, an estimate chooses among the other kernels. If partial sums of slices do not fit
+ * into scratch, C is computed in halves by rows. LS_ERR_INPUT if that is impossible, or a gather has more than 2^31 − 1
+ * rows or columns. */
 ls_status ls_cuda_gemm_run_own(ls_device *device, const ls_gemm *g, ls_cuda_way way);
 
 /* Launches the second kernel of a split-K GEMM: adds the sums of the slices (fixed parts of k) at args->parts by a

@@ -1,6 +1,7 @@
 /* hgmma.c: launches GEMMs of the matrix unit hgmma by the kernels of hgmma.cu, hgmma_over.cu and hgmma_act.cu. An
- * estimate of the time chooses the tile, whether slices are computed apart (split-K), and whether the last tiles are
- * cut (stream-K), within the way that the caller, or a trial of library.c, chose (choices.h explains the words). */
+ * estimate of the time chooses the tile, whether slices are computed apart (split-K), and whether the units of the last
+ * two waves are cut (stream-K), within the way that the caller, or a trial of library.c, chose (choices.h explains the
+ * words). */
 #include "device/cuda/ops/hgmma.h"
 
 enum {
@@ -97,7 +98,7 @@ bool ls_cuda_hgmma_takes(ls_device *device, const ls_gemm *g) {
 
 /* A variant of a GEMM: tile, split and stream-K. */
 typedef struct hgmma_plan {
-    int tile, each; /* each: slices of a unit that are apart from the others; 0: all together */
+    int tile, each; /* each: slices of a part, which a unit computes apart from the others (1 or 2); 0: all together */
     bool is_cut;
     size_t tiles_m, tiles_n, parts, units, blocks, whole;
     size_t steps; /* of a unit; of the longest where they are apart */
@@ -120,8 +121,10 @@ static bool is_staged(const ls_gemm *g, bool are_apart) {
     return are_apart ? g->n * sizeof(float) % ALIGN_BYTES == 0 : is_aligned(g->c, g->c_dtype, g->ldc);
 }
 
-/* Returns whether the kernels of hgmma_over.cu support a plan: tiles of one slice or two that TMA stores and, if the
- * epilogue overlaps the next tile, whole tiles with a step for each of their pieces. */
+/* Returns whether the kernels of hgmma_over.cu support a plan. TMA must store C, or the parts, and unless slices are
+ * split there is nothing to add to C. Tiles of 256 rows have one slice and, unless split, no bias. Tiles with an
+ * overlapped epilogue have one slice or two, are not cut, and every slice has LS_CUDA_HGMMA_OVER_STEPS steps or
+ * more. */
 static bool is_over(const ls_gemm *g, size_t period, const hgmma_plan *p) {
     int each = p->each ? p->each : slices_of(g);
     if (!is_staged(g, p->each) || (!p->each && (g->accumulate || g->siblings))) return false;
@@ -211,7 +214,8 @@ static double cost_of(ls_device *device, const ls_gemm *g, const hgmma_plan *p) 
     return cost;
 }
 
-/* Returns whether a plan with this tile and `each` slices per split belongs to this way. */
+/* Returns whether a plan with this tile, `each` slices a part (0: no split) and with or without stream-K belongs to
+ * this way. To LS_CUDA_OWN and LS_CUDA_OWN_SECOND belong all tiles of hgmma.cu, but no parts of two slices. */
 static bool is_of_way(ls_cuda_way way, int tile, int each, bool is_cut) {
     if (way == LS_CUDA_WIDE || way == LS_CUDA_WIDE_CUT)
         return tile == WIDE_TILE && !each && is_cut == (way == LS_CUDA_WIDE_CUT);
@@ -221,7 +225,8 @@ static bool is_of_way(ls_cuda_way way, int tile, int each, bool is_cut) {
     return tile < OVER_TILE;
 }
 
-/* Sets *best to the fastest plan of a way by the estimate, except with tile `but`. Returns false if there is none. */
+/* Sets *best to the fastest plan of a way by the estimate, except with tile `but` (−1: all). Returns false, with *best
+ * unchanged, if there is none. A split needs more slices than a part has. */
 static bool choose_but(ls_device *device, const ls_gemm *g, size_t period, int but, ls_cuda_way way, hgmma_plan *best) {
     double least = -1;
     for (int i = 0; i < 6 * TILES; i++) {
@@ -238,7 +243,8 @@ static bool choose_but(ls_device *device, const ls_gemm *g, size_t period, int b
     return least >= 0;
 }
 
-/* Sets *best to the best plan of a way; of LS_CUDA_OWN_SECOND, to the best with another tile than the best. */
+/* Sets *best to the best plan of a way; of LS_CUDA_OWN_SECOND, to the best with another tile than the best. Returns
+ * false if there is none; *best may have changed. */
 static bool choose_plan(ls_device *device, const ls_gemm *g, size_t period, ls_cuda_way way, hgmma_plan *best) {
     return choose_but(device, g, period, -1, way, best) &&
            (way != LS_CUDA_OWN_SECOND || choose_but(device, g, period, best->tile, way, best));
@@ -267,7 +273,8 @@ static ls_status map_operand(ls_device *device, const ls_gemm *g, size_t period,
     return ls_cuda_tensor_map_of(device, &tiled, out);
 }
 
-/* Makes the tensor map of C, or of the parts; none if TMA cannot store it, and then threads do. */
+/* Makes the tensor map of C, or of the parts if args->g.parts is set, and sets args->c_is_staged; neither if TMA cannot
+ * store it, and then threads do. */
 static ls_status map_c(ls_device *device, const ls_gemm *g, ls_cuda_hgmma *args) {
     bool are_apart = args->g.parts != NULL;
     if (!is_staged(g, are_apart)) return LS_OK;
@@ -284,7 +291,8 @@ static ls_status map_c(ls_device *device, const ls_gemm *g, ls_cuda_hgmma *args)
     return ls_cuda_tensor_map_of(device, &tiled, &args->c);
 }
 
-/* Fills the arguments of the kernel, except the destination C. */
+/* Fills the arguments of the kernel, except the tensor map of C and what only hgmma_act.cu needs. Takes the plan's
+ * scratch: first the sums of cut units, then the parts of a split or the upper levels of the tree (never both). */
 static ls_status args_of(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *call, size_t period,
                          const hgmma_plan *plan, ls_cuda_hgmma *out) {
     const tile_kind *t = &tiles[plan->tile];
@@ -357,7 +365,8 @@ ls_status ls_cuda_hgmma_run(ls_device *device, const ls_gemm *g, const ls_cuda_g
 
 /* ---- with a fused epilogue --------------------------------------------------------------------------------------- */
 
-/* Sets *best to the faster of the plan with whole tiles and that with cut ones. Returns false if neither fits. */
+/* Sets *best to the faster of the plan with whole tiles and that with cut ones. Returns false if that with whole tiles
+ * does not fit. */
 static bool choose_end_plan(ls_device *device, const ls_gemm *g, hgmma_plan *best) {
     hgmma_plan cut;
     if (!plan_of(device, g, g->k, END_TILE, 0, false, best)) return false;
@@ -366,7 +375,8 @@ static bool choose_end_plan(ls_device *device, const ls_gemm *g, hgmma_plan *bes
     return true;
 }
 
-/* Returns whether C, y and pre consist of aligned pieces of 16 bytes, and gates of whole pieces. */
+/* Returns whether C, y and pre consist of aligned pieces of 16 bytes, and gates of whole pieces. With LS_GEMM_GATED
+ * there must be a y and no bias. */
 static bool has_pieces(const ls_gemm *g) {
     const size_t piece = ALIGN_BYTES / sizeof(uint16_t);
     if (!is_aligned(g->c, g->dtype, g->ldc) || !is_aligned(g->y, g->dtype, 0) || !is_aligned(g->pre, g->dtype, 0))

@@ -1,5 +1,5 @@
-/* library.c: autotunes GEMMs of the matrix unit hgmma: runs them by cuBLASLt, or by our own kernels in another way than
- * hgmma.c would choose, if that is faster and gives the same bits.
+/* library.c: autotunes GEMMs on tensor cores: runs them by cuBLASLt or, with the matrix unit hgmma, by our own kernels
+ * in another way than hgmma.c would choose, if that is faster and gives the same bits.
  *
  * When a large GEMM occurs for the second time, a trial runs all contenders on random numbers in memory that is freed
  * at the end. Our default kernels compute C. A contender, another way of hgmma.c or an algorithm of the library's
@@ -42,7 +42,7 @@ enum {
 /* Smaller GEMMs are not worth a trial. */
 #define FLOPS_MIN 1e10
 
-/* A GEMM that occurred at least once; `choice` is valid if is_chosen. */
+/* A GEMM that occurred at least once. Of `choice` the key is always valid, the rest if is_chosen. */
 typedef struct known {
     ls_cuda_choice choice;
     bool is_chosen;
@@ -78,7 +78,7 @@ static void find_file(ls_device *device, size_t version, ls_cuda_library *librar
 }
 
 /* Returns the state of autotuning of a device, opened on first use as the variables LS_CUBLASLT and
- * LS_PRODUCT_TRIALS say; reads the file of choices. NULL: a dry device, or memory is short. */
+ * LS_PRODUCT_TRIALS say; reads the file of choices, unless trials are off. NULL: a dry device, or memory is short. */
 static ls_cuda_library *library_of(ls_device *device) {
     ls_cuda_library **slot = ls_cuda_library_of(device);
     if (!slot || *slot) return slot ? *slot : NULL;
@@ -384,7 +384,8 @@ static ls_status time_all(const trial *t, contender *list, int count, const ls_g
     return LS_OK;
 }
 
-/* Fills `list` and *count with our default kernel first, then all contenders whose C has the same bytes. `moved`
+/* Fills `list` and *count with our default kernel first, then all contenders whose C has the same bytes; none of our
+ * own other ways if library->takes_slow, which is to test the library. `moved`
  * and `args` are the call on the trial's memory, with the contender's C. The caller closes `products`, one per way
  * of the library, even on failure. */
 static ls_status find_contenders(const trial *t, const ls_gemm *g, const ls_cuda_product_key *key,
@@ -435,10 +436,11 @@ static void tell(const ls_gemm *g, const double least[LS_CUDA_WAYS]) {
                      slices_of(g), g->bias ? ", bias" : "", text);
 }
 
-/* Runs a trial of GEMM `g` in the memory of `t`: our default kernels compute C, then contenders with the same bytes are
- * timed. If there are such contenders, sets out->own_us to the time of the default kernels and out->best_us to that of
- * the fastest contender. Sets out->way and out->algorithm to that contender only if it is faster by GAIN (or if
- * library->takes_slow). The caller presets *out. */
+/* Runs a trial of GEMM `g` in the memory of `t`: our default kernels compute C, then contenders with the same bytes
+ * are timed. If there are such contenders, sets out->own_us to the time of the default kernels and out->best_us to
+ * that of the fastest contender. Sets out->way and out->algorithm to that contender only if it is faster by GAIN.
+ * With library->takes_slow nothing is timed (both times are 0), and the first contender is taken. The caller presets
+ * *out. */
 static ls_status compete(trial *t, const ls_gemm *g, const ls_cuda_product_key *key, const ls_cuda_library *library,
                          ls_cuda_choice *out) {
     ls_lt_product *products[LS_CUDA_WAYS] = {0};
@@ -505,7 +507,7 @@ static known *find_known(ls_cuda_library *library, const ls_cuda_product_key *ke
 
 /* Makes a choice ready to run: opens the algorithm that it names, if it is one of cuBLASLt. If it comes from the
  * file (was_kept) and the heuristic does not list it any more, our default kernels are used and the GEMM has its
- * trial again. */
+ * trial again. If the algorithm of a trial just made cannot be opened, the default kernels are chosen. */
 static void open_choice(ls_cuda_library *library, const ls_gemm *g, known *k, bool was_kept) {
     ls_lt_shape shape;
     ls_cuda_way way = (ls_cuda_way)k->choice.way;

@@ -9,8 +9,8 @@
 #include "device/cuda/launch.h"
 
 /* Puts `count` sizes into a kernel's argument: at most LS_CUDA_FEW by value, more as a copy on the device. `host`
- * is read before the call returns. The device owns the copy and keeps it for at least 12 more lists
- * (ls_cuda_list). */
+ * is read before the call returns. The device owns the copy and keeps it for at least 11 more lists of the same queue
+ * (ls_cuda_list). LS_ERR_INPUT above LS_CUDA_LIST_BYTES. */
 static inline ls_status ls_cuda_sizes_set(ls_device *device, ls_cuda_sizes *out, const size_t *host, size_t count) {
     const void *list = NULL;
     if (count > LS_CUDA_FEW)

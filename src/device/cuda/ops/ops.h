@@ -1,7 +1,7 @@
 /* ops.h: the host side of the operations on a GPU, for the table ls_cuda_ops (ops.c) and for operations that call
  * others. ls_cuda_op_gemm() and so on check their calls, choose a grid and launch kernels on the current queue;
  * device/ops.h says what they compute, device/calls.h what their arguments mean. They return before the kernels
- * have run. LS_ERR_INPUT for a call that a GPU does not take. */
+ * have run, except a GEMM that has its trial (library.h). LS_ERR_INPUT for a call that a GPU does not take. */
 #ifndef LS_DEVICE_CUDA_OPS_OPS_H
 #define LS_DEVICE_CUDA_OPS_OPS_H
 

@@ -20,6 +20,8 @@ static const peak_way hgmma_way = {
 static const peak_way mma_way = {LS_CUDA_peak_mma, LS_CUDA_PEAK_MMA_THREADS,
                                  (double)LS_CUDA_PEAK_MMA_THREADS / 32 * LS_CUDA_PEAK_MMA_TOGETHER * 16 * 8 * 16};
 
+/* Runs the kernel once with `blocks` blocks of `steps` steps, and sets *seconds to its time on the host's clock, launch
+ * latency included. Waits for the GPU. */
 static ls_status run_steps(ls_device *device, const peak_way *way, size_t blocks, size_t steps, double *seconds) {
     void *memory;
     LS_TRY(ls_cuda_scratch(device, sizeof(float), &memory));
