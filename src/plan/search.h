@@ -16,10 +16,11 @@ enum { LS_PLAN_KEPT = 16 };
 typedef struct ls_plan_found {
     int fitting, missing; /* entries of `fits` and of `lacks` */
     ls_plan_choice
-        fits[LS_PLAN_KEPT];             /* fastest first; they differ in dp, tp, pp, zero or recomputation; with fewer
-                                           virtual stages where that is within LS_PLAN_NEARLY of the fastest of the kind */
-    ls_plan_choice lacks[LS_PLAN_KEPT]; /* layouts that do not fit: those faster than the best that fits come first,
-                                           then those with the least missing memory */
+        fits[LS_PLAN_KEPT];             /* fastest first, one of each kind: kinds differ in dp, tp, pp, context, zero,
+                                           recomputation, the cut between sites or sharding in groups; with fewer
+                                           virtual stages where that is within LS_PLAN_NEARLY of the kind's fastest */
+    ls_plan_choice lacks[LS_PLAN_KEPT]; /* layouts that do not fit, one of each kind: those whose lower bound is below
+                                           the best time that fits come first; among both, the least missing memory */
     long long tried, fit;               /* layouts in all, and those that fit */
 } ls_plan_found;
 

@@ -123,7 +123,8 @@ typedef struct ls_times_explanation {
     unsigned terms; /* bits of its terms */
     double coefficient[LS_FIT_TERMS_MAX];
     double error;            /* root mean square of the relative errors */
-    double score;            /* Akaike's: squared errors in units of the scatter, plus 2 per term; lower is better */
+    double score; /* Akaike's: squared errors in units of the scatter, each at most 3 of them, plus 2 per term, and up
+                     to .5 more for terms that are rare; lower is better */
     double share[LS_LOSSES]; /* of the time of the largest row */
     double twice, half; /* time with twice and with half the chips of the largest row; 0: not possible, not known */
 } ls_times_explanation;
@@ -136,9 +137,10 @@ typedef struct ls_times_answer {
     bool scatter_assumed; /* there were too few rows to estimate it */
     int count;            /* of explanations kept, the best first; ranges and `decided` are over all good ones */
     ls_times_explanation explanation[LS_EXPLANATIONS_MAX];
-    double low[LS_LOSSES], high[LS_LOSSES]; /* range of each share over all explanations and their errors */
+    double low[LS_LOSSES], high[LS_LOSSES]; /* range of each share over all good explanations, and two standard errors
+                                               of the best one. Good: a score at most 4 above the best */
     ls_loss worst;                          /* the largest loss of the best explanation */
-    bool decided;                           /* `worst` is the same in all explanations */
+    bool decided;                           /* `worst` is the same in all good explanations */
     double misfit;                          /* error of the best explanation, in units of the scatter */
 } ls_times_answer;
 
@@ -168,14 +170,16 @@ typedef struct ls_times_deviation {
                       share of computing that each doubling of the chips adds */
     double error;  /* root mean square of the relative errors that remain */
     double share;  /* change against the prediction, as a share of the largest row's time; negative: faster */
-    bool tested;   /* the rows can show it */
+    bool tested;   /* the rows can show it: it moves the time of some row by more than .2 % */
     const char *why_not; /* if not tested: which rows are missing */
 } ls_times_deviation;
 
 typedef struct ls_times_deviations {
     int largest;                         /* the row with most chips, to which shares refer */
-    ls_times_deviation thing[LS_THINGS]; /* sorted by error, then those that were not tested */
-    bool decided;                        /* the second leaves a clearly larger error than the first */
+    /* Sorted by error, those that were not tested last. LS_THING_NONE comes first, whatever its error, if the times are
+     * within .3 % of the predictions, or no change removes 30 % of the error. */
+    ls_times_deviation thing[LS_THINGS];
+    bool decided; /* the second leaves more than 1.5 times the error of the first, or was not tested */
 } ls_times_deviations;
 
 /* Fits each thing alone, with everything else as predicted. With two labels only rows after the change count. Times
