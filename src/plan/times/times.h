@@ -114,7 +114,8 @@ ls_status ls_times_basis_predict(const ls_times *times, const ls_times_model *mo
  * if there is no such layout, or if the basis comes from ls_times_basis_predict(). */
 double ls_times_elsewhere(const ls_times *times, const ls_times_basis *basis, const double *coefficient, int like,
                           int chips);
-/* Divides the time of a row among the losses, out[LS_LOSSES], in the unit of the table; they add up to the time. */
+/* Divides the time of a row among the losses, out[LS_LOSSES], in the unit of the table; they add up to the time.
+ * LS_LOSS_UNEXPLAINED may be negative. */
 void ls_times_losses(const ls_times_basis *basis, const double *coefficient, int row, double *out);
 
 /* ---- explanations ------------------------------------------------------------------------------------------------ */
