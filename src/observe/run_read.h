@@ -219,8 +219,8 @@ typedef struct ls_run_log {
 } ls_run_log;
 
 /* Reads the run directory `path`; free *out with ls_run_log_free(). Fails with LS_ERR_INPUT if it is no run directory
- * or no line of its metrics can be read; a damaged configuration, layout or trace is ignored. After a failure there is
- * nothing to free. */
+ * or its metrics have lines but all are damaged; a run without metrics is read, and a damaged configuration, layout or
+ * trace is ignored (trace_problem). After a failure there is nothing to free. */
 ls_status ls_run_log_open(const char *path, ls_run_log *out);
 /* Frees the arrays, but not the struct, and empties the log as ls_run_log_init() does. NULL is fine. */
 void ls_run_log_free(ls_run_log *run);

@@ -94,7 +94,7 @@ typedef struct ls_usage {
     ls_usage_worker *worker; /* by rank */
 } ls_usage;
 
-/* How a GPU was used: means over the steps that recorded it, without the first if there are 3 or more. NaN: none did. */
+/* How a GPU was used: means over the steps that recorded it, without the first if there are 3 or more. NaN: none. */
 typedef struct ls_gpu_usage {
     size_t steps;
     double mfu;      /* share of the rate that the matrix unit reached when it was measured */

@@ -77,8 +77,9 @@ typedef struct ls_point {
     double flushed;
     double flushed_third; /* the same: the share that a third of the inner blocks reach */
     double high;          /* the largest share of values near overflow, of any block; -1: not recorded */
-    double lost;          /* median over all blocks of the share of lost updates; NaN: not recorded */
-    double ratio;         /* median over the inner blocks of update norm / weight norm; NaN: not recorded */
+    /* Medians of the share of lost updates over all blocks, and of update norm / weight norm over the inner blocks;
+     * NaN: not recorded. */
+    double lost, ratio;
     /* Blocks with the largest shares, worst_flushed among the inner ones; LS_RUN_NONE: not recorded. */
     int worst_flushed, worst_high, worst_lost;
     double worst_flushed_share, worst_lost_share; /* -1: not recorded */
@@ -167,8 +168,8 @@ void ls_diagnose_ruined(ls_case *c);
 /* Returns whether the run used AdamW; false also if the optimizer was not recorded. */
 bool ls_case_is_adamw(const ls_case *c);
 #define LS_USUAL_LR .001 /* of AdamW, for small models */
-/* Adds a cause if loss or gradient became not finite, and earlier rules found no cause but of time (loss.c): OVERFLOW in
- * fp16, else LR if the norm had grown more than tenfold, else UNKNOWN. */
+/* Adds a cause if loss or gradient became not finite, and earlier rules found no cause but of time (loss.c): OVERFLOW
+ * in fp16, else LR if the norm had grown more than tenfold, else UNKNOWN. */
 void ls_diagnose_unknown(ls_case *c);
 /* Adds a finding if the run ended before its last step: how, and what of it is lost (ending.c). */
 void ls_diagnose_ending(ls_case *c);
