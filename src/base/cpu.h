@@ -53,8 +53,8 @@ bool ls_cpu_use(ls_isa isa);
 /* Returns the number of cores that this process may use now: those of its affinity mask, but at most the CPU quota of
  * its control group, rounded up; at least 1. Not cached, because pinning changes it; reads a few small files. */
 int ls_cpu_count(void);
-/* Returns the CPU quota in cores, rounded up; 0: none: the smallest one on the way from the group named in `membership`
- * (a file like /proc/self/cgroup) up to `root` (like /sys/fs/cgroup), for both versions of control groups. */
+/* Returns the smallest CPU quota, in cores rounded up, of the control groups (of both versions) from those named in
+ * `membership` (a file like /proc/self/cgroup) up to `root` (like /sys/fs/cgroup); 0: none has one. */
 int ls_cpu_quota(const char *root, const char *membership);
 
 #endif
