@@ -23,8 +23,8 @@ typedef struct ls_validate_row {
     int source, cluster;           /* indices into ls_validation */
     bool modelled, judged, fitted; /* it was predicted; its error counts; the cluster's factor was fitted to it */
     ls_knobs layout;               /* with the knobs chosen that the row leaves open */
-    double predicted, measured;   /* seconds or bytes, predicted with the cluster's factor; 0: not known */
-    double error, baseline_error; /* relative; 0: not judged */
+    /* Seconds or bytes, predicted with the cluster's factor; 0: not known. Errors are relative; 0: not judged. */
+    double predicted, measured, error, baseline_error;
 } ls_validate_row;
 
 typedef struct ls_validate_score {
