@@ -228,8 +228,10 @@ void ls_run_log_free(ls_run_log *run);
 /* Parts of ls_run_log_open(), for texts in memory: they add to a log that ls_run_log_init() made empty. Does not free
  * what the log holds. */
 void ls_run_log_init(ls_run_log *run);
-/* Adds one line, given without its newline (run_lines.c); a damaged or unknown line is only counted. A step that was
- * recorded before drops the records from it on. Fails only with LS_ERR_RESOURCE. */
+/* Adds one line, given without its newline (run_lines.c); a damaged or unknown line is only counted, and one of a step
+ * after limit_step is ignored. A step that was recorded before, or comes before the last one, drops the records from it
+ * on, but of that step itself neither validations, numerics, noise, starts nor events, which may precede it. Fails only
+ * with LS_ERR_RESOURCE. */
 ls_status ls_run_log_add_line(ls_run_log *run, const char *line, size_t bytes);
 /* Adds all lines of a text. A last line without its newline is added if it is JSON, else it sets ends_torn. For files
  * use series.h. */

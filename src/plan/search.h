@@ -41,9 +41,12 @@ ls_plan_task ls_plan_usable(const ls_plan_task *task, const ls_layout_request *r
  *
  *   tp               divides heads and chips, agrees with the key/value heads, and stays in a node unless it is given
  *   pp               at most the layers, divides what tp leaves of the chips; dp is the rest
- *   micro            divides the sequences of a replica; dp divides the batch, unless nothing would be left
- *   schedule         1f1b; interleaved with chunks that divide the layers; zero-bubble where the program has it;
- *                    others when they are given
+ *   context          powers of two with 4096 tokens a chip or more, where the program balances them; else 1
+ *   sequence par.    with every tp above 1, unless it is given as off
+ *   micro            divides the sequences of a replica, at most 24 values up to 4096; dp divides the batch, unless
+ *                    nothing would be left
+ *   schedule         1f1b; interleaved with chunks that divide the layers (embedding and head may count as two more)
+ *                    and with micro-batches that pp divides; zero-bubble where the program has it; others when given
  *   zero             all; 2 and 3 beside a pipeline only where the program can, or when it is given
  *   recompute        all, without what would be the same
  *   sites            with two: stages divided between them, and replicas */

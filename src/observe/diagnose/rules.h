@@ -163,7 +163,9 @@ bool ls_loss_tells_data(const ls_case *c);
 void ls_diagnose_data(ls_case *c);
 /* Adds a cause if the learning rate is too high, by the loss and the lengths of updates (loss.c). */
 ls_status ls_diagnose_lr(ls_case *c);
-/* Adds a cause if the learning rate is 0, or the loss ends above where it began, or never came down (ruined.c). */
+/* Adds a cause if the learning rate is 0, or numbers overflowed with a rate that AdamW cannot work with, or the loss
+ * ends above where it began or never came down from a jump at the start (ruined.c). The latter three not if a cause LR
+ * was found before, the last two also not after a cause FAULT. */
 void ls_diagnose_ruined(ls_case *c);
 /* Returns whether the run used AdamW; false also if the optimizer was not recorded. */
 bool ls_case_is_adamw(const ls_case *c);
@@ -171,7 +173,8 @@ bool ls_case_is_adamw(const ls_case *c);
 /* Adds a cause if loss or gradient became not finite, and earlier rules found no cause but of time (loss.c): OVERFLOW
  * in fp16, else LR if the norm had grown more than tenfold, else UNKNOWN. */
 void ls_diagnose_unknown(ls_case *c);
-/* Adds a finding if the run ended before its last step: how, and what of it is lost (ending.c). */
+/* Adds a finding if the run has not reached its last step, unless there is a cause that is not of time: a note that it
+ * is still going or was asked to end, else a cause: how it ended, and what of it is lost (ending.c). */
 void ls_diagnose_ending(ls_case *c);
 
 #endif
