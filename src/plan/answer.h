@@ -58,8 +58,8 @@ typedef struct ls_plan_answer {
 } ls_plan_answer;
 
 /* Answers the question, which must outlive the answer because the answer points to it; nothing is to be freed. It is no
- * error if nothing fits: `best` is NULL then, and only question, task, error, found, habits and remedy are filled in.
- * Fails with LS_ERR_INPUT if no layout is possible at all. */
+ * error if nothing fits: `best` is NULL then, and only question, task, error, found, remedy and the conventions that
+ * matter are filled in. Fails with LS_ERR_INPUT if no layout is possible at all. */
 ls_status ls_plan_answer_find(const ls_plan_question *question, ls_plan_answer *out);
 
 /* Returns the tokens per second of all chips together. */

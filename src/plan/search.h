@@ -14,9 +14,8 @@ enum { LS_PLAN_KEPT = 16 };
 #define LS_PLAN_NEARLY .01
 
 typedef struct ls_plan_found {
-    int fitting, missing; /* entries of `fits` and of `lacks` */
-    ls_plan_choice
-        fits[LS_PLAN_KEPT];             /* fastest first, one of each kind: kinds differ in dp, tp, pp, context, zero,
+    int fitting, missing;               /* entries of `fits` and of `lacks` */
+    ls_plan_choice fits[LS_PLAN_KEPT];  /* fastest first, one of each kind: kinds differ in dp, tp, pp, context, zero,
                                            recomputation, the cut between sites or sharding in groups; with fewer
                                            virtual stages where that is within LS_PLAN_NEARLY of the kind's fastest */
     ls_plan_choice lacks[LS_PLAN_KEPT]; /* layouts that do not fit, one of each kind: those whose lower bound is below

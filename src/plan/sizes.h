@@ -9,8 +9,8 @@
 #define LS_PLAN_SIZE_NEARLY .03
 
 typedef struct ls_plan_size {
-    int chips[LS_SITES_MAX]; /* devices used at each site */
-    ls_plan_choice best;     /* fastest layout; seconds 0: none fits or is possible, or a bound ruled the size out */
+    int chips[LS_SITES_MAX];  /* devices used at each site */
+    ls_plan_choice best;      /* fastest layout; seconds 0: none fits or is possible, or a bound ruled the size out */
     double tokens_per_second; /* 0 likewise */
 } ls_plan_size;
 

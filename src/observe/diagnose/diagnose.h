@@ -85,8 +85,8 @@ typedef struct ls_usage_worker {
 
 /* How the workers of a run spent its steps: computing, or waiting for each other. */
 typedef struct ls_usage {
-    int workers;  /* of the last record; 0: nothing was recorded, or there is one worker: `worker` is NULL */
-    size_t steps; /* recorded with that many workers; without the first, which warms up, if there are 3 or more */
+    int workers;      /* of the last record; 0: nothing was recorded, or there is one worker: `worker` is NULL */
+    size_t steps;     /* recorded with that many workers; without the first, which warms up, if there are 3 or more */
     bool of_trace;    /* measured in trace.json, because the metrics have no times of workers */
     int slowest;      /* the worker that computed longest, in all */
     double waited_ms; /* of all other workers, in all steps recorded; NaN: not recorded */

@@ -123,7 +123,7 @@ void ls_times_losses(const ls_times_basis *basis, const double *coefficient, int
 typedef struct ls_times_explanation {
     unsigned terms; /* bits of its terms */
     double coefficient[LS_FIT_TERMS_MAX];
-    double error;            /* root mean square of the relative errors */
+    double error; /* root mean square of the relative errors */
     double score; /* Akaike's: squared errors in units of the scatter, each at most 3 of them, plus 2 per term, and up
                      to .5 more for terms that are rare; lower is better */
     double share[LS_LOSSES]; /* of the time of the largest row */
@@ -176,7 +176,7 @@ typedef struct ls_times_deviation {
 } ls_times_deviation;
 
 typedef struct ls_times_deviations {
-    int largest;                         /* the row with most chips, to which shares refer */
+    int largest; /* the row with most chips, to which shares refer */
     /* Sorted by error, those that were not tested last. LS_THING_NONE comes first, whatever its error, if the times are
      * within .3 % of the predictions, or no change removes 30 % of the error. */
     ls_times_deviation thing[LS_THINGS];
