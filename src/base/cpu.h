@@ -2,7 +2,8 @@
  *
  * An ISA here is a set of kernels, not a single instruction set: LS_ISA_AVX2 needs AVX2 and FMA, LS_ISA_AVX512 needs
  * the F, BW, DQ and VL parts. The choice changes only the speed, never a result. It is made before threads start: by
- * ls_cpu_set_isa(), else at first use by the variable LS_ISA, else all that the CPU has. */
+ * ls_cpu_set_isa(), else at first use by the variable LS_ISA (a wrong value only logs a warning), else all that the CPU
+ * has. */
 #ifndef LS_BASE_CPU_H
 #define LS_BASE_CPU_H
 

@@ -93,8 +93,8 @@ double ls_plan_matmul_seconds(const ls_chip *chip, ls_plan_type type, double m, 
 /* Returns the seconds of streaming bytes from and to the chip's memory (read and written bytes together), without
  * the launch. */
 double ls_plan_pass_seconds(const ls_chip *chip, double bytes);
-/* Returns the FLOP/s that large matmuls reach. Of a type that the chip lacks, those of a wider one: fp8 as bf16, bf16
- * as fp16, fp16 as fp32. */
+/* Returns the FLOP/s that large matmuls reach. Of a type that the chip lacks, those of another one that it has: mxfp8
+ * as fp8, fp8 as bf16, bf16 as fp16, fp16 as fp32. */
 double ls_plan_rate(const ls_chip *chip, ls_plan_type type);
 
 /* layer.c: Returns the times of one transformer layer for one micro-batch, with the waits for tensor-parallel
