@@ -18,7 +18,7 @@ typedef ls_status (*ls_child_fn)(void *ctx, void *result);
  * which is copied to the caller's. Forks, so call it before any thread is started. The child flushes its output but
  * runs no exit handlers, and is killed if its parent ends. LS_ERR_WORKER, with the name `what` ("the worker"): the
  * child was killed, or ended without a result. LS_ERR_FAILED: the child took more than `limit_s` seconds (0: no limit)
- * and was killed. */
+ * and was killed. In both cases `result` may be half written. LS_ERR_RESOURCE: no pipe or no process. */
 ls_status ls_child_run(const char *what, double limit_s, ls_child_fn fn, void *ctx, void *result, size_t bytes);
 
 /* ---- programs beside a run --------------------------------------------------------------------------------------- */
@@ -27,9 +27,9 @@ ls_status ls_child_run(const char *what, double limit_s, ls_child_fn fn, void *c
  * with the parent's pid. Exits if the parent has ended already. */
 void ls_child_bind(pid_t parent);
 /* Waits until the child has ended. Returns true if it ended by itself; *wait_status is that of waitpid(). Kills the
- * child and returns false after `limit_s` seconds, or once it has used no CPU time for `idle_s` seconds although a
- * core was free (it is stopped or stuck). Also returns false for a pid that is no child. Time in which the caller
- * itself was stopped does not count. */
+ * child and returns false after more than `limit_s` seconds, or once it has neither used CPU time nor been runnable for
+ * more than `idle_s` seconds (it is stopped or stuck). Also returns false for a pid that is no child. Time in which the
+ * caller itself was stopped does not count. */
 bool ls_child_finish(pid_t pid, double idle_s, double limit_s, int *wait_status);
 
 /* ---- state of a process, from /proc ------------------------------------------------------------------------------ */

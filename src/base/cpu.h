@@ -2,7 +2,8 @@
  *
  * An ISA here is a set of kernels, not a single instruction set: LS_ISA_AVX2 needs AVX2 and FMA, LS_ISA_AVX512 needs
  * the F, BW, DQ and VL parts. The choice changes only the speed, never a result. It is made before threads start: by
- * ls_cpu_set_isa(), else at first use by the variable LS_ISA, else all that the CPU has. */
+ * ls_cpu_set_isa(), else at first use by the variable LS_ISA (a wrong value only logs a warning), else all that the CPU
+ * has. */
 #ifndef LS_BASE_CPU_H
 #define LS_BASE_CPU_H
 
@@ -53,8 +54,8 @@ bool ls_cpu_use(ls_isa isa);
 /* Returns the number of cores that this process may use now: those of its affinity mask, but at most the CPU quota of
  * its control group, rounded up; at least 1. Not cached, because pinning changes it; reads a few small files. */
 int ls_cpu_count(void);
-/* Returns the CPU quota in cores, rounded up; 0: none: the smallest one on the way from the group named in `membership`
- * (a file like /proc/self/cgroup) up to `root` (like /sys/fs/cgroup), for both versions of control groups. */
+/* Returns the smallest CPU quota, in cores rounded up, of the control groups (of both versions) from those named in
+ * `membership` (a file like /proc/self/cgroup) up to `root` (like /sys/fs/cgroup); 0: none has one. */
 int ls_cpu_quota(const char *root, const char *membership);
 
 #endif

@@ -22,7 +22,7 @@ typedef struct ls_path {
 
 /* Returns the path that the format gives. */
 ls_path ls_path_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Returns "folder/name". */
+/* Returns "folder/name", without a second slash if `folder` ends with one; `name` alone if `folder` is "". */
 ls_path ls_path_in(const char *folder, const char *name);
 /* Returns `name` in the folder of the file `path`. */
 ls_path ls_path_beside(const char *path, const char *name);
@@ -76,7 +76,8 @@ typedef struct ls_new_file {
 ls_status ls_new_file_open(const char *path, ls_new_file *file);
 /* Syncs the bytes to disk and closes the temporary file. */
 ls_status ls_new_file_settle(ls_new_file *file);
-/* Renames the temporary file to `path`, after settling it if needed, and syncs the folder. */
+/* Renames the temporary file to `path`, after settling it if needed, and syncs the folder. If only that last sync
+ * fails, the file has its new name all the same. */
 ls_status ls_new_file_commit(ls_new_file *file);
 /* Ends the writing; without a commit it removes the temporary file. May be called again. */
 void ls_new_file_close(ls_new_file *file);

@@ -35,8 +35,9 @@ void ls_pool_destroy(ls_pool *pool);
 int ls_pool_threads(const ls_pool *pool);
 /* Calls fn(ctx, task, thread) for each task and returns when all are done. NULL, or one thread: a plain loop. */
 void ls_pool_run(ls_pool *pool, size_t tasks, ls_pool_fn fn, void *ctx);
-/* Returns whether threads of the pool had to wait for cores in the last 0.2 s: then spinning delays the thread that is
- * waited for. Any thread; false for NULL, and where Linux does not tell how long threads wait. */
+/* Returns whether threads of the pool had to wait for cores in the 0.2 s before their last check (they check at most
+ * every 10 ms, and only around runs): then spinning delays the thread that is waited for. Any thread; false for NULL,
+ * and where Linux does not tell how long threads wait. */
 bool ls_pool_is_crowded(const ls_pool *pool);
 /* Returns whether a thread that waited for a core for `waited_ns` of the last `ns`, in `turns` turns, competes with
  * other programs. */

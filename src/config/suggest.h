@@ -16,7 +16,8 @@ typedef struct ls_suggest {
 /* Begins the search for the candidate nearest to `word`. */
 void ls_suggest_init(ls_suggest *suggest, const char *word);
 /* Offers a candidate, which becomes `best` if it is near enough (1 edit for up to 3 letters, else a third of the
- * letters and 1) and nearer than those before. A candidate that begins with the word counts as 1 edit away. */
+ * letters and 1) and nearer than those before. A candidate that begins with the word, of 2 letters or more, counts as 1
+ * edit away. An empty word has no candidate. */
 void ls_suggest_offer(ls_suggest *suggest, const char *candidate);
 
 /* Counts the insertions, deletions, replacements and swaps of neighbours that turn a into b; 1000 if either is longer

@@ -17,7 +17,7 @@
 ls_status ls_value_parse_bool(const char *text, bool *out);
 /* Parses decimal digits, with a sign or without. */
 ls_status ls_value_parse_int(const char *text, int64_t *out);
-/* Parses a finite decimal number; an exponent is allowed. */
+/* Parses a finite decimal number of at most 63 characters; an exponent is allowed. */
 ls_status ls_value_parse_float(const char *text, double *out);
 /* Parses a number of bytes: 4096, 4096B, 64KiB, 16MiB, 1GiB, 2TiB; no fractions. */
 ls_status ls_value_parse_size(const char *text, size_t *out);

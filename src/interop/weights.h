@@ -57,7 +57,8 @@ const char *ls_weights_companions(const ls_weights *weights);
  * has, possibly empty; NULL for weights that come with none, such as llm.c's. */
 const json_t *ls_weights_token_ids(const ls_weights *weights);
 /* Lists the ids that end a text, at most `capacity`: "eos_token_id" of the model's generation_config.json, otherwise of
- * its config.json. *count is 0 if none is known. */
+ * its config.json; ids outside the vocabulary are left out. *count is 0 if none is known. Fails only if
+ * generation_config.json is there but cannot be read. */
 ls_status ls_weights_eos(const ls_weights *weights, int32_t *ids, size_t capacity, size_t *count);
 /* Returns the training steps after which lockstep saved these weights; 0 for imported weights. */
 int64_t ls_weights_step(const ls_weights *weights);

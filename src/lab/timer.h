@@ -1,7 +1,7 @@
 /* timer.h: measures the time of a call. Bench and probe measure everything that is not a training step with this.
  *
  *     warm-up    batches of 1, 4, 16, … calls until one lasts a fifth of a sample, which tells how long a call takes
- *     samples    each as many calls as last about sample_s, one at least
+ *     samples    each as many calls as last about sample_s, 1 to 20,000
  *
  * Where workers make the calls together, each batch begins behind a barrier, and worker 0's clock decides how many
  * calls and samples all of them make. */

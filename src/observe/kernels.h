@@ -27,7 +27,8 @@ typedef struct ls_kernel_lane {
     size_t count;                  /* spans at `kernel` */
     double us[LS_KERNEL_KINDS];    /* by kind: copies, waits, ... */
     double busy_us;                /* all but waiting */
-    double hidden_us; /* part of busy_us that overlapped with the worker's compute queue; 0 for that queue */
+    double hidden_us; /* part of busy_us that overlapped with spans, waits excluded, of the worker's compute queue; 0
+                         for that queue, and without one */
     /* Times between spans, and those of at most ten microseconds, which launches alone can cause. */
     double gaps_us, small_gaps_us;
     size_t gaps, small_gaps;
@@ -42,8 +43,6 @@ typedef struct ls_kernels {
     double launches[LS_KERNEL_KINDS]; /* likewise */
 } ls_kernels;
 
-/* Adds up the spans of the timeline's step. *out points into the trace, which must outlive it, and is freed with
- * ls_kernels_free(). Fails only with LS_ERR_RESOURCE; then there is nothing to free. */
 struct ls_timeline;
 /* Sums the spans that began within the timeline's step into lanes and rows. *out points into the trace, which must
  * outlive it; the caller frees it with ls_kernels_free(). A trace without spans of queues gives no lanes. Fails only

@@ -63,7 +63,7 @@ void ls_metrics_add_ms_list(ls_metrics *metrics, const char *key, const double *
 /* Adds a list of the indices of the flags that are set. */
 void ls_metrics_add_flags(ls_metrics *metrics, const char *key, const bool *flags, int count);
 /* Ends the line and writes it. Refuses a line of more than LS_METRICS_LINE_MAX bytes (LS_ERR_INPUT), and rotates the
- * file if it has become too large. */
+ * file if it has become too large. If the rotation fails, so does this call, although the line was written. */
 ls_status ls_metrics_end(ls_metrics *metrics);
 
 /* Returns whether a line, given without its newline, matches its checksum; true also for a line without one. */

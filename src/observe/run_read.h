@@ -219,8 +219,8 @@ typedef struct ls_run_log {
 } ls_run_log;
 
 /* Reads the run directory `path`; free *out with ls_run_log_free(). Fails with LS_ERR_INPUT if it is no run directory
- * or no line of its metrics can be read; a damaged configuration, layout or trace is ignored. After a failure there is
- * nothing to free. */
+ * or its metrics have lines but all are damaged; a run without metrics is read, and a damaged configuration, layout or
+ * trace is ignored (trace_problem). After a failure there is nothing to free. */
 ls_status ls_run_log_open(const char *path, ls_run_log *out);
 /* Frees the arrays, but not the struct, and empties the log as ls_run_log_init() does. NULL is fine. */
 void ls_run_log_free(ls_run_log *run);
@@ -228,8 +228,10 @@ void ls_run_log_free(ls_run_log *run);
 /* Parts of ls_run_log_open(), for texts in memory: they add to a log that ls_run_log_init() made empty. Does not free
  * what the log holds. */
 void ls_run_log_init(ls_run_log *run);
-/* Adds one line, given without its newline (run_lines.c); a damaged or unknown line is only counted. A step that was
- * recorded before drops the records from it on. Fails only with LS_ERR_RESOURCE. */
+/* Adds one line, given without its newline (run_lines.c); a damaged or unknown line is only counted, and one of a step
+ * after limit_step is ignored. A step that was recorded before, or comes before the last one, drops the records from it
+ * on, but of that step itself neither validations, numerics, noise, starts nor events, which may precede it. Fails only
+ * with LS_ERR_RESOURCE. */
 ls_status ls_run_log_add_line(ls_run_log *run, const char *line, size_t bytes);
 /* Adds all lines of a text. A last line without its newline is added if it is JSON, else it sets ends_torn. For files
  * use series.h. */

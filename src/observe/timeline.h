@@ -30,7 +30,7 @@ typedef struct ls_timeline_reductions {
     int count;
     uint64_t bytes;
     double under_way;   /* while at least one of them was in flight */
-    double in_backward; /* part of under_way: overlapped with backward actions */
+    double in_backward; /* part of under_way: overlapped with backward actions, without the waits for them in these */
     double exposed;     /* while the worker waited for them */
 } ls_timeline_reductions;
 

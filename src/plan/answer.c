@@ -51,8 +51,9 @@ ls_course ls_plan_course_of(const ls_plan_question *q, const ls_plan_task *task,
 
 /* Fills across_bytes, across_seconds and not_cut for two sites; does nothing for one. across_bytes is the traffic of a
  * step over the link between them, each way; across_seconds is the step's time less that with an almost infinite link.
- * not_cut is the best layout with the other division: replicas instead of stages on the two sides of the link, or
- * stages instead of replicas. Its seconds are 0 if that is not possible. */
+ * not_cut is the layout a->best with the other division and the same other knobs (nothing is searched): replicas
+ * instead of stages on the two sides of the link, or stages instead of replicas. Its seconds are 0 if there is only one
+ * stage (one replica) to divide, or ls_plan_check() refuses it. */
 static ls_status weigh_cut(ls_plan_answer *a) {
     ls_plan_task task = a->task;
     const ls_plan_choice *best = a->best;

@@ -39,7 +39,7 @@ typedef struct ls_plan_answer {
     const ls_plan_question *question;
     ls_plan_task task;   /* the question's task, limited to the devices that should be used and the usable memory */
     ls_plan_use use;     /* whether fewer devices would be as fast */
-    ls_plan_found found; /* of the search; `best` points into it */
+    ls_plan_found found; /* of the search; `best` points into it, so an answer must not be copied */
     const ls_plan_choice *best; /* NULL: nothing fits */
     ls_plan_remedy remedy;      /* where nothing fits */
     double error;               /* of predicted times, as a share, with these chips */
@@ -53,12 +53,13 @@ typedef struct ls_plan_answer {
     int changes, weak_points, strong_points, rungs, habits; /* entries of the lists above */
     double across_seconds;  /* two sites: of the step, what the link between them costs */
     double across_bytes;    /* of a step, each way */
-    ls_plan_choice not_cut; /* two sites: cut the other way; seconds 0: it cannot be */
+    ls_plan_choice not_cut; /* two sites: `best` with replicas at each site instead of stages, or stages instead of
+                               replicas, all other knobs the same; seconds 0: impossible. It may exceed the memory */
 } ls_plan_answer;
 
 /* Answers the question, which must outlive the answer because the answer points to it; nothing is to be freed. It is no
- * error if nothing fits: `best` is NULL then, `remedy` is filled in, and most other fields are 0. Fails with
- * LS_ERR_INPUT if no layout is possible at all. */
+ * error if nothing fits: `best` is NULL then, and only question, task, error, found, remedy and the conventions that
+ * matter are filled in. Fails with LS_ERR_INPUT if no layout is possible at all. */
 ls_status ls_plan_answer_find(const ls_plan_question *question, ls_plan_answer *out);
 
 /* Returns the tokens per second of all chips together. */

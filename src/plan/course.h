@@ -22,9 +22,9 @@ typedef struct ls_course {
     double goodput;  /* work_seconds / seconds */
 } ls_course;
 
-/* A run on one machine that continues from memory when it loses a worker, every M seconds. The next step begins r
- * seconds later. A share a of the failures hits a step of s seconds that has not committed; it is retried, and half of
- * it was done on average:
+/* A run on one machine that continues from memory when it loses a worker, every M seconds. That costs r seconds: until
+ * the death is seen, until the next step begins, and what that step takes longer. A share a of the failures hits a step
+ * of s seconds that has not committed; it is retried, and half of it was done on average:
  *
  *     T = W·(1 + w) + T/M·(r + a·s/2)
  *
@@ -43,7 +43,8 @@ typedef struct ls_mending {
 void ls_mending_goodput(const ls_mending *mending, double mtbf_seconds, double *aside, double *whole);
 
 /* Returns the run with the best interval between checkpoints. r is restart_seconds, d is the checkpoint's bytes over
- * the rate. If failures are too frequent to finish, seconds, failures and goodput are 0. */
+ * the rate. If failures are too frequent to finish, or a checkpoint takes no time (then no interval is best), seconds,
+ * failures and goodput are 0. */
 ls_course ls_course_of(double work_seconds, double mtbf_seconds, double checkpoint_bytes, double bytes_per_second,
                        double restart_seconds);
 /* Returns the seconds of the same run with a given interval; 0: it never ends. */

@@ -47,15 +47,16 @@ ls_status ls_plan_scaling(const ls_plan_task *task, const ls_layout_request *req
 
 /* What limits strong scaling: the kind of time that grows most with the number of chips. */
 typedef struct ls_plan_bottleneck {
-    bool is_there; /* false: no size costs more chip-seconds per step */
-    ls_plan_point from,
-        to;        /* the size with the fewest chip-seconds per step; the cluster's own, or the largest beyond it */
-    double growth; /* of the chip-seconds per step, as a share */
-    double more[LS_TIME_KINDS]; /* chip-seconds; they add up to the growth */
+    bool is_there; /* false: no larger size costs 1 % more chip-seconds per step; the rest is 0 */
+    /* from: the size with the fewest chip-seconds per step. to: the largest that fits up to the cluster's own or, if
+     * the cost does not grow up to there, the largest of all points that fits. */
+    ls_plan_point from, to;
+    double growth;              /* of the chip-seconds per step, as a share of those at `from` */
+    double more[LS_TIME_KINDS]; /* chip-seconds per step of `to` less those of `from`, by kind; may be negative */
     ls_time_kind kind;          /* the largest of them */
-    bool is_treated;            /* a single change saves mainly this kind of time at the larger size: */
-    ls_plan_change treatment;
-    double treated_seconds; /* that it saves of this kind */
+    bool is_treated; /* at least half of what a single change saves at the larger size is of this kind: `treatment` */
+    ls_plan_change treatment; /* of such changes, the one with the largest gain, at least .2 % */
+    double treated_seconds;   /* that it saves of this kind in a step */
 } ls_plan_bottleneck;
 /* Finds the bottleneck of the points of a strong ls_plan_scaling(); is_there stays false if it scales. `task` is that
  * of the scaling. */

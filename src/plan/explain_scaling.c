@@ -31,8 +31,8 @@ static const ls_plan_point *last_of(const ls_plan_point *points, int count, int 
     return last;
 }
 
-/* Sets out->from and out->to: the cheapest size, and the cluster's own or, if costs do not grow up to there, the
- * largest. Returns false if they do not grow at all. */
+/* Sets out->from and out->to: the cheapest size, and the largest that fits up to the cluster's own or, if the cost does
+ * not grow by GROWS up to there, the largest of all. Returns false if it does not grow by GROWS up to that either. */
 static bool set_ends(const ls_plan_point *points, int count, int own, ls_plan_bottleneck *out) {
     const int limits[] = {own, points[count - 1].chips};
     for (int i = 0; i < 2; i++) {
@@ -51,8 +51,8 @@ static double saves(const ls_prediction *from, const ls_prediction *to, ls_time_
     return from->time[kind] - per * to->time[kind];
 }
 
-/* Sets the treatment to the change with the largest gain that saves mainly out->kind; leaves is_treated false if none
- * does. */
+/* Sets the treatment to the change with the largest gain (.2 % at least) of whose saving at least the share TREATS is
+ * of out->kind; leaves is_treated false if there is none. */
 static ls_status find_treatment(const ls_plan_task *task, ls_plan_bottleneck *out) {
     ls_plan_change *list = calloc(LS_PLAN_CHANGES_MAX, sizeof *list);
     const ls_prediction *now = &out->to.best.prediction;

@@ -14,8 +14,9 @@ typedef struct ls_plan_habit {
     ls_plan_choice best; /* with it; seconds 0: nothing fits then */
 } ls_plan_habit;
 
-/* Writes the conventions that change which layouts fit, or the best time, `seconds` (0: nothing fits now), by more than
- * that share; out has room for LS_PLAN_HABITS. *count is 0 in fp32 and for CPU workers, which have no such choice. */
+/* Writes the conventions that change whether any layout fits, or change the best time `seconds` (0: nothing fits now)
+ * by more than that share; out has room for LS_PLAN_HABITS. *count is 0 in fp32 and for CPU workers, which have no such
+ * choice. */
 ls_status ls_plan_habits_find(const ls_plan_task *task, const ls_layout_request *request, double seconds,
                               ls_plan_habit *out, int *count);
 

@@ -68,7 +68,8 @@ typedef struct ls_prediction {
     int heaviest_stage;                  /* the pipeline stage with the least free memory, not always the most bytes */
     int micros;                /* micro-batches of a replica in a step; replicas of unlike sites: of the slower site */
     double model_flops;        /* of a step: forward and backward without recomputation, attention as if not causal */
-    double hidden_dp, link_dp; /* seconds of the gradient reduction: overlapped, and in total */
+    double hidden_dp, link_dp; /* seconds of reducing gradients and sending new weights between replicas: the
+                                  overlapped part, and all of it; time[LS_TIME_DP] is the rest */
 } ls_prediction;
 
 const char *ls_time_kind_name(ls_time_kind kind);   /* member of a JSON object */

@@ -69,7 +69,7 @@ static int by_seconds(const void *left, const void *right) {
     return by ? by : by_order(a, b);
 }
 
-/* Orders layouts that would be faster than the best before others, and those by missing memory. */
+/* Orders layouts whose bound is below the best time that fits before others, and both by missing memory. */
 static int by_lack(const void *left, const void *right) {
     const candidate *a = left, *b = right;
     if (a->slower != b->slower) return a->slower ? 1 : -1;

@@ -14,12 +14,12 @@ enum { LS_PLAN_KEPT = 16 };
 #define LS_PLAN_NEARLY .01
 
 typedef struct ls_plan_found {
-    int fitting, missing; /* entries of `fits` and of `lacks` */
-    ls_plan_choice
-        fits[LS_PLAN_KEPT];             /* fastest first; they differ in dp, tp, pp, zero or recomputation; with fewer
-                                           virtual stages where that is within LS_PLAN_NEARLY of the fastest of the kind */
-    ls_plan_choice lacks[LS_PLAN_KEPT]; /* layouts that do not fit: those faster than the best that fits come first,
-                                           then those with the least missing memory */
+    int fitting, missing;               /* entries of `fits` and of `lacks` */
+    ls_plan_choice fits[LS_PLAN_KEPT];  /* fastest first, one of each kind: kinds differ in dp, tp, pp, context, zero,
+                                           recomputation, the cut between sites or sharding in groups; with fewer
+                                           virtual stages where that is within LS_PLAN_NEARLY of the kind's fastest */
+    ls_plan_choice lacks[LS_PLAN_KEPT]; /* layouts that do not fit, one of each kind: those whose lower bound is below
+                                           the best time that fits come first; among both, the least missing memory */
     long long tried, fit;               /* layouts in all, and those that fit */
 } ls_plan_found;
 
@@ -40,9 +40,12 @@ ls_plan_task ls_plan_usable(const ls_plan_task *task, const ls_layout_request *r
  *
  *   tp               divides heads and chips, agrees with the key/value heads, and stays in a node unless it is given
  *   pp               at most the layers, divides what tp leaves of the chips; dp is the rest
- *   micro            divides the sequences of a replica; dp divides the batch, unless nothing would be left
- *   schedule         1f1b; interleaved with chunks that divide the layers; zero-bubble where the program has it;
- *                    others when they are given
+ *   context          powers of two with 4096 tokens a chip or more, where the program balances them; else 1
+ *   sequence par.    with every tp above 1, unless it is given as off
+ *   micro            divides the sequences of a replica, at most 24 values up to 4096; dp divides the batch, unless
+ *                    nothing would be left
+ *   schedule         1f1b; interleaved with chunks that divide the layers (embedding and head may count as two more)
+ *                    and with micro-batches that pp divides; zero-bubble where the program has it; others when given
  *   zero             all; 2 and 3 beside a pipeline only where the program can, or when it is given
  *   recompute        all, without what would be the same
  *   sites            with two: stages divided between them, and replicas */

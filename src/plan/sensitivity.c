@@ -41,7 +41,8 @@ typedef struct guard {
     size_t count;
 } guard;
 
-/* Visitor: keeps layouts that are fast enough and fit in less memory, with a bound of their time with slow links. */
+/* Visitor: keeps layouts whose lower bound on the links as they are is at most g->longest and that fit in
+ * LS_PLAN_MEMORY_SHARE of the memory, with a lower bound of their time with slow links. */
 static ls_status add_to_guard(void *state, const ls_knobs *layout) {
     guard *g = state;
     ls_prediction bound;
@@ -59,8 +60,8 @@ static int by_bound(const void *left, const void *right) {
     return a->bound < b->bound ? -1 : a->bound > b->bound;
 }
 
-/* Replaces the robust layout by one with fewer virtual stages that is nearly as fast with slow links, as the search
- * does. */
+/* Replaces the robust layout by one with fewer virtual stages, and equal other knobs, that is nearly as fast with slow
+ * links (within LS_PLAN_NEARLY) and still within g->longest on links as they are; as the search does. */
 static ls_status simplify(const guard *g, ls_plan_sensitivity *out) {
     double most = out->robust_link_seconds * (1 + LS_PLAN_NEARLY);
     for (size_t i = 0; i < g->count; i++) {

@@ -11,14 +11,16 @@
 #define LS_PLAN_COLLAPSE .10      /* if the fastest loses more than this with half the bandwidth */
 
 typedef struct ls_plan_sensitivity {
-    ls_link link;               /* the link that is halved, as it is now: between sites or nodes, or in a single node */
+    ls_link link; /* the link that is halved, as it is now: between sites (then those between nodes are halved too),
+                     else between nodes, else in the single node */
     const char *where;          /* "between nodes"; a constant */
     ls_prediction slow;         /* prediction of the choice with half the bandwidth */
     ls_plan_choice link_best;   /* the best layout then */
     bool fits_less;             /* the choice fits in LS_PLAN_MEMORY_SHARE of the memory */
     ls_plan_choice memory_best; /* the best layout there; seconds 0: nothing fits */
     int near;                   /* other kept layouts within the error band of the best */
-    ls_plan_choice robust;      /* seconds 0: the fastest loses less than LS_PLAN_COLLAPSE, or none gains that much */
+    ls_plan_choice robust;      /* with the links as they are; it fits in LS_PLAN_MEMORY_SHARE of the memory. seconds 0:
+                                   the fastest loses at most LS_PLAN_COLLAPSE, or none is that much faster then */
     double robust_link_seconds; /* of `robust` with half the bandwidth */
 } ls_plan_sensitivity;
 

@@ -9,9 +9,9 @@
 #define LS_PLAN_SIZE_NEARLY .03
 
 typedef struct ls_plan_size {
-    int chips[LS_SITES_MAX]; /* devices used at each site */
-    ls_plan_choice best;     /* fastest layout; prediction.seconds 0: none fits, or a bound ruled the size out */
-    double tokens_per_second;
+    int chips[LS_SITES_MAX];  /* devices used at each site */
+    ls_plan_choice best;      /* fastest layout; seconds 0: none fits or is possible, or a bound ruled the size out */
+    double tokens_per_second; /* 0 likewise */
 } ls_plan_size;
 
 typedef struct ls_plan_use {
@@ -32,11 +32,11 @@ static inline bool ls_plan_use_has_nearly(const ls_plan_use *use) {
     return ls_plan_size_chips(&use->nearly) < ls_plan_size_chips(&use->fastest);
 }
 
-/* Returns the task on the devices of `size` only, with the same global batch. */
+/* Returns the task on the devices of `size` only, with the same global batch; a site without devices is left out. */
 ls_plan_task ls_plan_task_of_size(const ls_plan_task *task, const ls_plan_size *size);
-/* Searches the best layout for every size: 1 device up to a node, then whole nodes (at most 256 sizes), and all
- * devices. With two sites, each site is tried alone. `best` is the fastest layout on all devices, which the caller
- * knows already. */
+/* Searches the best layout for every size: 1 device up to a node, then whole nodes (about 256 numbers of them at equal
+ * steps, and all powers of two), and all devices. With two sites, each site is tried alone. `best` is the fastest
+ * layout on all devices, which the caller knows already. A size on which no layout is possible is no error. */
 ls_status ls_plan_sizes(const ls_plan_task *task, const ls_layout_request *request, const ls_plan_choice *best,
                         ls_plan_use *out);
 

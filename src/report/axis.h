@@ -22,7 +22,8 @@ typedef struct ls_axis_tick {
 } ls_axis_tick;
 
 /* Chooses about `most` round values from `first` to `last`; returns how many, 0 if last is not above first. A
- * logarithmic scale has powers of ten and, if these are few, values between them: 2 and 5, or 1.5, 2, 3, 4, 5 and 7. */
+ * logarithmic scale has powers of ten and, if these are few, values between them: 2 and 5, or 1.5, 2, 3, 4, 5 and 7;
+ * with LS_AXIS_DOUBLES powers of two. If that gives fewer than two values, they are chosen as for a linear scale. */
 int ls_axis_ticks(double first, double last, bool is_log, ls_axis_unit unit, int most,
                   ls_axis_tick ticks[LS_AXIS_TICKS_MAX]);
 /* Writes the name of a scale with the unit that a scale up to `last` is shown in: "time" becomes "time (min)". */

@@ -85,7 +85,8 @@ typedef struct ls_svg_plot {
     bool drawing;                            /* inside a curve, behind its first point */
 } ls_svg_plot;
 
-/* Returns the horizontal pixel of a value on the plot's x scale. */
+/* Returns the horizontal pixel of a value on the plot's x scale; on a logarithmic one 0 and less are at its beginning,
+ * as in ls_svg_y(). */
 double ls_svg_x(const ls_svg_plot *p, double x);
 /* Returns the vertical pixel of a value on the plot's y scale; greater values are higher, so their pixel is smaller. */
 double ls_svg_y(const ls_svg_plot *p, double y);

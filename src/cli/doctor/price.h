@@ -17,8 +17,8 @@ typedef struct ls_step_parts {
 } ls_step_parts;
 
 /* Searches a layout for the run in the folder `path` and writes a sentence with its predicted gain into `text`. Returns
- * false if none is clearly better, or if the run cannot be priced, for example because its model file no longer
- * exists. */
+ * false if none takes less than 95 % of the present time, or if the run cannot be priced: its model file no longer
+ * exists, or its layout has another number of workers than `parts`. */
 bool ls_doctor_price(const char *path, const ls_step_parts *parts, char *text, size_t capacity);
 
 #endif

@@ -104,7 +104,7 @@ typedef struct ls_augment {
 } ls_augment;
 
 /* Computes height and width of the images after augmentation; `augment` may be NULL: none. LS_ERR_INPUT if the crop
- * does not fit. */
+ * does not fit, or `pad` is above LS_IMAGES_SIDE_MAX. */
 ls_status ls_augment_size(const ls_images *images, const ls_augment *augment, uint32_t *height, uint32_t *width);
 /* Fills a batch with images index[0 … n−1] as normalized floats, and their labels. `augment` may be NULL, and so may
  * one of `out` and `labels`. LS_ERR_INPUT beyond the end, or if a file has become shorter. */

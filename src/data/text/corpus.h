@@ -49,7 +49,8 @@ typedef struct ls_corpus_options {
 /* Opens all files of `list`, in their order. LS_ERR_INPUT for a missing file, a format that is no text, an id outside
  * the vocabulary. On failure *out is NULL. */
 ls_status ls_corpus_open(const char *list, const ls_corpus_options *options, ls_corpus **out);
-/* Opens the caller's own tokens; `source` is borrowed until close. */
+/* Opens the caller's own tokens, whose ids must be below `vocab`; `source` is borrowed until close. LS_ERR_INPUT if it
+ * lacks identity, count or the function `tokens`. */
 ls_status ls_corpus_open_source(const ls_source *source, uint32_t vocab, ls_corpus **out);
 /* Closes all files and frees the corpus; NULL does nothing. */
 void ls_corpus_close(ls_corpus *corpus);

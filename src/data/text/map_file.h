@@ -29,7 +29,8 @@ ls_status ls_map_open(const char *path, ls_map *out);
 void ls_map_close(ls_map *map);
 
 /* Checks whether the file has become shorter since it was opened, which is LS_ERR_INPUT: up to a page may be missing
- * without a signal, and reads as zeros. Logs a warning, once, if the file was written to but kept its size. */
+ * without a signal, and reads as zeros. Logs a warning, once, if the file was written to and is not shorter. LS_OK for
+ * memory of malloc, and if the file was removed or replaced, because the mapping keeps the old one. */
 ls_status ls_map_check(const ls_map *map);
 
 /* Returns the result of work(ctx), or LS_ERR_INPUT with the file's name if a mapped file was truncated meanwhile. The

@@ -14,7 +14,7 @@
 
 enum { SHOWN = 200 };
 
-/* Returns whether a word begins here, up to _, -, . or a digit, that is val, valid or validation. */
+/* Returns whether the word that begins here and ends at _, -, a dot or a digit is val, valid or validation. */
 static bool is_val_word(const char *word) {
     size_t length = strcspn(word, "_-.0123456789");
     return (length == 3 && strncmp(word, "val", 3) == 0) || (length == 5 && strncmp(word, "valid", 5) == 0) ||

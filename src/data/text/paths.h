@@ -1,10 +1,10 @@
 /* paths.h: expands the list of names that --data gives to files.
  *
- * Names are separated by commas. A name with * or ? that is not a file itself stands for the matching files, sorted. A
- * folder stands for its files, sorted by name, without those of subfolders, hidden files, Megatron's .idx and
- * .bin.sums. Of these, files with the word val, valid or validation in the name (between _, - and digits, before the
- * last dot) are for validation, all others for training. A name without a file, or of a pipe, device or socket, is
- * LS_ERR_INPUT. */
+ * Names are separated by commas. A name with * or ? that is not a file itself stands for the matching files, sorted,
+ * without .idx. A folder stands for its files, sorted by name, without those of subfolders, hidden files, Megatron's
+ * .idx and .bin.sums. Of these, files with the word val, valid or validation in the name are for validation, all others
+ * for training; a word begins the name or follows _ or -, and ends at _, -, a digit or the first dot. A Megatron pair
+ * may be named without its suffix. A name without a file, or of a pipe, device or socket, is LS_ERR_INPUT. */
 #ifndef LS_DATA_TEXT_PATHS_H
 #define LS_DATA_TEXT_PATHS_H
 

@@ -50,8 +50,8 @@ static uint64_t count_invalid(const uint8_t *text, size_t bytes) {
     return invalid;
 }
 
-/* Writes the frame's tokens before a document, unless the previous document ended with the same token, or the text
- * spells it out and special tokens are recognized. */
+/* Writes the frame's tokens before a document, unless there is only one and it is the end-of-text token that the
+ * previous document ended with, or the text spells the first one out and special tokens are recognized. */
 static ls_status begin_document(text_job *job, const void *text, size_t bytes) {
     const ls_text_options *o = job->options;
     const ls_frame *frame = &o->frame;

@@ -100,8 +100,9 @@ void ls_token_writer_keep_sums(ls_token_writer *writer, uint64_t from_bytes);
 /* Appends ids that stand for `text_bytes` bytes of text, which count for the shard of the first id; each id must be
  * below the vocabulary (LS_ERR_INPUT). Without ids it does nothing. */
 ls_status ls_token_writer_add(ls_token_writer *writer, const int32_t *ids, size_t count, uint64_t text_bytes);
-/* Syncs all shards to disk and renames them, the first one last, so that all exist if the first does. LS_ERR_INPUT if
- * there is no token. After it nothing can be added. */
+/* Syncs the last shard to disk, as all before it, and renames them, the first one last, so that all exist if the first
+ * does. LS_ERR_INPUT if there is no token. If a rename fails, the shards that were renamed are removed. After it
+ * nothing can be added. */
 ls_status ls_token_writer_finish(ls_token_writer *writer);
 /* Returns the number of ids so far, in all shards. */
 uint64_t ls_token_writer_count(const ls_token_writer *writer);

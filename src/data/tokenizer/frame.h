@@ -34,7 +34,7 @@ bool ls_frame_is_empty(const ls_frame *frame);
 void ls_frame_describe(const ls_frame *frame, char out[LS_FRAME_TEXT_BYTES]);
 
 /* Appends the ids of a prompt with the tokens before it. If the prompt itself starts with the text of the first of
- * these tokens (and `flags` has LS_ENCODE_SPECIAL), the token is not added twice. */
+ * these tokens (and `flags` has LS_ENCODE_SPECIAL), none of them is added, because the prompt spells them out. */
 ls_status ls_frame_prompt(ls_tokenizer *tokenizer, const ls_frame *frame, const char *text, size_t bytes,
                           unsigned flags, ls_tokens *out);
 /* Returns whether the text itself starts with the text of the first token before it ("<s>"). */

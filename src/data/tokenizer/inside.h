@@ -74,8 +74,9 @@ typedef struct ls_added_match {
     const uint8_t *start, *end;  /* including the blanks that lstrip and rstrip take */
 } ls_added_match;
 
-/* Finds the first added token of the round (late or not) in at … end; of several at one place, the longest. Special
- * tokens are skipped unless `special`. */
+/* Finds the first added token of the round (late or not) in at … end; of several at one place, the longest. Unless
+ * `special`, the text of a special token is skipped, and hides tokens that overlap it. If there is none, start and end
+ * of the match are `end`. */
 ls_added_match ls_added_find(const ls_added *added, bool late, bool special, const uint8_t *at, const uint8_t *end);
 
 #endif

@@ -40,8 +40,8 @@ ls_status ls_tokenizer_from_merges(const char *name, const char *vocab, size_t v
 
 /* Receives ids piece by piece, with the number of bytes of text read so far; `ids` is valid only during the call. */
 typedef ls_status (*ls_tokens_sink)(void *ctx, const int32_t *ids, size_t count, size_t bytes_done);
-/* Encodes like ls_tokenizer_encode(), but passes the ids to `sink`, with memory that does not grow with the text. Ends
- * at the sink's first failure. */
+/* Encodes like ls_tokenizer_encode(), but passes the ids to `sink`, with memory that does not grow with the text (but
+ * with add_prefix_space it copies each part between added tokens). Ends at the sink's first failure. */
 ls_status ls_tokenizer_encode_to(ls_tokenizer *tokenizer, const void *text, size_t bytes, unsigned flags,
                                  ls_tokens_sink sink, void *ctx);
 

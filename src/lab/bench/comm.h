@@ -63,8 +63,8 @@ double ls_bench_traffic_bytes(ls_native_op op, int workers, size_t size_bytes);
 void ls_bench_size_text(size_t bytes, char text[24]);
 
 /* Measures one->plan. The two sides take turns, round by round, so that a machine that changes its speed affects both.
- * Sizes whose buffers would not fit in memory are left out of the plan. Starts workers: no thread may have been
- * started. A failure of the peer is only a warning. */
+ * Sizes whose buffers would take more than half of the memory are left out of the plan; LS_ERR_RESOURCE if none is
+ * left. Starts workers: no thread may have been started. A failure of the peer is only a warning. */
 ls_status ls_bench_case_run(ls_bench_comm *bench, ls_bench_case *one);
 
 #endif

@@ -19,7 +19,7 @@ typedef struct ls_probe_gpu_bench {
 
 /* Measures the seconds of a call in a sequence of equal ones, as in a step: they are enqueued together, by graphs if
  * the GPU has them, followed by one wait. The result is the median of some rounds, without the first two calls, which
- * may load kernels and try algorithms. */
+ * may load kernels and try algorithms; a call of more than 30 ms, or on a slow device, is timed once. */
 ls_status ls_probe_gpu_time(const ls_probe_gpu_bench *b, ls_timer_call call, void *ctx, double *seconds);
 
 /* Measures kernels (gpu_kernels.c) into b->out->rates. Overwrites the arrays, which must hold random numbers. */

@@ -35,7 +35,7 @@ bool ls_probe_gpu_is_current(const char *device, const ls_native_gpu *gpu);
 /* Returns whether `machine` was measured by this version of the program on this CPU with as many cores. */
 bool ls_probe_is_current(const ls_native_machine *machine);
 /* Describes the machine as a cluster of one node for the planner, with a chip for each worker of the largest number
- * measured. Its peaks are measured rates, so shares are 1. */
+ * whose operations were measured. Its peaks are measured rates, so shares are 1, except those of attention. */
 void ls_probe_cluster(const ls_native_machine *machine, ls_cluster *out);
 
 /* ---- on disk ----------------------------------------------------------------------------------------------------- */

@@ -5,8 +5,8 @@
  *
  * n is the number of sequences of the worker that has most, W of workers, s of threads per core (at least 1: crowding);
  * d is the loss by sharing memory and caches. Messages and bytes are known (parallel/traffic.h); c, d, f, g, α, β, the
- * share that is overlapped and the idle share are fitted, each to the measurements of its own term. Predictions are for
- * workers with cores of their own. Pure functions. */
+ * share that is overlapped and the idle share are fitted, each to the measurements of its own term. A prediction takes
+ * s from its point; the crossovers assume s = 1, workers with cores of their own. Pure functions. */
 #ifndef LS_LAB_SCALE_SCALING_H
 #define LS_LAB_SCALE_SCALING_H
 
@@ -42,7 +42,9 @@ typedef struct ls_scaling_fit {
     double hides;                                      /* share of computing behind which reduce-scatters pass */
     double idle;                                       /* share of computing */
     bool has_sync;                                     /* several workers were measured */
-    double error, sync_error; /* roots of the mean squares of relative errors: of steps, of synchronising */
+    /* Roots of the mean squares of relative errors, corrected for the number of terms: of steps; of synchronising, 0
+     * without any. */
+    double error, sync_error;
 } ls_scaling_fit;
 
 /* Returns the exposed communication of a point, over all kinds. */
@@ -65,8 +67,9 @@ ls_scaling_parts ls_scaling_predict(const ls_scaling_fit *fit, const ls_scaling_
 /* Returns half the width of the band about a prediction, as a share of it: twice the error of the fit, at least 2 %. */
 double ls_scaling_band(const ls_scaling_fit *fit);
 
-/* Returns the smallest batch, a multiple of the workers, with which the workers of `like` beat one worker; 0: none up
- * to 2^20 sequences each. The traffic is that of `like`; `more` as above. */
+/* Returns the smallest batch, a multiple of the workers, with which the workers of `like` beat one worker, if the gain
+ * grows with the batch; 0: they do not with 2^20 sequences each, or `like` has one worker. The traffic is that of
+ * `like`; `more` as above. */
 size_t ls_scaling_batch_crossover(const ls_scaling_fit *fit, const ls_scaling_point *like, double more);
 /* Returns the bandwidth, in bytes a second, from which on the workers of a point beat one worker with its batch;
  * link_bytes_per_s is the one that was measured. 0: not even an infinite one would be enough. */

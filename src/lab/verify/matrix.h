@@ -7,7 +7,9 @@
  * USUAL    every dp × tp × pp; every pair of choices
  * ALL      every dp × tp × pp × schedule × zero; every triple of choices
  *
- * The rows follow from task, tier, limits and seed: the same on every machine. */
+ * tp is a power of two; dp, at most the gradient groups, and pp, at most the blocks, are any numbers that the limits
+ * allow. A "choice" is one value of one of these. The rows follow from task, tier, limits and seed: the same on every
+ * machine. */
 #ifndef LS_LAB_VERIFY_MATRIX_H
 #define LS_LAB_VERIFY_MATRIX_H
 

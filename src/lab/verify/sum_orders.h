@@ -46,7 +46,7 @@ void ls_order_way_text(const ls_order_way *way, char *text, size_t bytes);
 
 /* ---- sums: out must not be one of the gradients ------------------------------------------------------------------ */
 
-/* Adds the gradients as a ring of `workers` does. */
+/* Adds the gradients as a ring of `workers` ≤ groups does. */
 void ls_order_ring(const float *const *grads, int groups, int workers, float *out, size_t elems);
 /* Adds them as a ring with buffers of bf16 does. */
 void ls_order_ring16(const float *const *grads, int groups, int workers, float *out, size_t elems);

@@ -47,8 +47,9 @@ typedef struct ls_verify_outcome {
     char message[LS_MESSAGE_MAX];
 } ls_verify_outcome;
 
-/* Runs and compares all rows. Returns LS_OK also if rows differ or fail: check out->status. Forks workers, so the
- * process must not have started a thread. */
+/* Runs and compares all rows. Returns LS_OK also if rows differ or fail: check out->status. Under a launcher a row that
+ * fails ends the call with its status, because its workers cannot continue. Forks workers, so the process must not have
+ * started a thread. */
 ls_status ls_verify_run(const ls_verify_request *request, ls_verify_outcome *out);
 
 #endif

@@ -79,28 +79,29 @@ typedef struct ls_followed {
 typedef struct ls_usage_worker {
     double busy_ms, wait_ms; /* mean of a step; wait is NaN where it was not recorded */
     double busy;             /* share of busy + waiting; NaN likewise */
-    double relative;         /* its computing for each group, against the median of its stage; NaN: it is alone there */
+    double relative;         /* its computing for each group, over the median of the others of its stage; NaN: none */
     size_t slowest;          /* steps in which it computed longest */
 } ls_usage_worker;
 
 /* How the workers of a run spent its steps: computing, or waiting for each other. */
 typedef struct ls_usage {
-    int workers; /* 0: nothing was recorded, or there is one worker */
-    size_t steps;
+    int workers;      /* of the last record; 0: nothing was recorded, or there is one worker: `worker` is NULL */
+    size_t steps;     /* recorded with that many workers; without the first, which warms up, if there are 3 or more */
     bool of_trace;    /* measured in trace.json, because the metrics have no times of workers */
     int slowest;      /* the worker that computed longest, in all */
     double waited_ms; /* of all other workers, in all steps recorded; NaN: not recorded */
-    double busy;      /* share of all workers' time */
-    ls_usage_worker *worker;
+    double busy;      /* share of all workers' time; NaN likewise */
+    ls_usage_worker *worker; /* by rank */
 } ls_usage;
 
-/* How a GPU was used: means over the steps that recorded it, without the first. NaN: none did. */
+/* How a GPU was used: means over the steps that recorded it, without the first if there are 3 or more. NaN: none. */
 typedef struct ls_gpu_usage {
     size_t steps;
     double mfu;      /* share of the rate that the matrix unit reached when it was measured */
     double waits;    /* share of a step in which the host had nothing more to start, and waited for the GPU */
     double idle;     /* of a trace: share of a step in which it had nothing to do, between two kernels */
-    bool lacks_work; /* the host hardly ever waits: starting kernels takes as long as the kernels */
+    bool lacks_work; /* starting kernels takes as long as the kernels: idle above 20 % or, without a trace, waits below
+                        3 % */
     char action[LS_DIAGNOSE_LINE_MAX]; /* "": none */
 } ls_gpu_usage;
 
@@ -128,14 +129,14 @@ typedef struct ls_utilisation {
     double step_ms;          /* mean of a step, without what is between them */
     double share[LS_USES];   /* of all time; they add up to 1 */
     bool net_is_known;       /* otherwise waiting that is nothing else counts as network, or as bubble in a pipeline */
-    size_t saves, evals;     /* checkpoints and evaluations recorded */
-    double save_ms, eval_ms; /* mean of one */
+    size_t saves, evals;     /* checkpoints and evaluations with a time recorded, before the last step */
+    double save_ms, eval_ms; /* mean of one; 0: there is none */
 } ls_utilisation;
 
 typedef enum ls_verdict {
     LS_VERDICT_CLEAN,     /* the records show no problem */
     LS_VERDICT_CAUSE,     /* finding[0] is the first cause */
-    LS_VERDICT_NOT_ENOUGH /* too little was recorded to say; finding[0] is UNKNOWN where something did go wrong */
+    LS_VERDICT_NOT_ENOUGH /* finding[0] is the cause UNKNOWN, or there is no cause but fewer than 10 steps recorded */
 } ls_verdict;
 
 typedef struct ls_diagnosis {

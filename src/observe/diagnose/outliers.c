@@ -26,7 +26,7 @@ typedef struct outliers {
     size_t again;                   /* whose samples had stood out in an earlier step */
     int worker;                     /* that has most of them */
     size_t of_worker, worker_count; /* workers: those with any */
-    bool mostly_one;                /* most are of one worker, where there are several */
+    bool mostly_one;                /* the share MOSTLY is of one worker; false with one replica, unless of_workers */
     bool of_workers;                /* all are of workers as a whole */
     const ls_run_log_event *largest, *first_data;
 } outliers;
@@ -191,8 +191,10 @@ static bool is_consequence(const ls_case *c, const outliers *o) {
     return o->event[0]->step >= (scattered ? low - SCATTERED_BEFORE : c->series.at[c->rise.first].step);
 }
 
-/* Returns whether these are the few outliers that are normal while the loss falls fast: gradients are long where
- * embeddings are still near zero and a norm layer divides by their length. */
+/* Returns whether these are the few outliers that are normal while the loss falls fast: at most EARLY_MOST, none with a
+ * high loss or repeated samples, not mostly of one worker, and before the last of them at least EARLY of the loss's
+ * whole gain was still to come. Gradients are long then because embeddings are still near zero and a norm layer divides
+ * by their length. False for a run of fewer than EARLY_STEPS steps. */
 static bool is_early(const ls_case *c, const outliers *o) {
     const ls_series *s = &c->series;
     size_t at;
@@ -204,8 +206,9 @@ static bool is_early(const ls_case *c, const outliers *o) {
     return gain > 0 && ls_series_before(s, at - 1, 16) - end >= EARLY * gain;
 }
 
-/* Returns whether these are the rare outliers of small models: normal loss, the same gradient if it was recomputed, and
- * no consequence. Two of one worker are no pattern yet. */
+/* Returns whether these are the rare outliers of small models: at most FEW and one for each FEW_STEPS steps, all with a
+ * recorded group loss, none high, no samples repeated, no lasting rise of the loss, and the same gradient if it was
+ * recomputed (else no jump of the loss in that step). Two of one worker are no pattern yet. */
 static bool is_harmless(const ls_case *c, const outliers *o) {
     if (o->count > FEW + c->series.count / FEW_STEPS || o->hot > 0 || o->again > 0 || c->rise.found) return false;
     if (o->count > FEW && o->mostly_one) return false;
@@ -217,7 +220,9 @@ static bool is_harmless(const ls_case *c, const outliers *o) {
     return true;
 }
 
-/* Adds one finding for all outliers: a note if they are normal, else bad data, else a suspicious worker or group. */
+/* Adds one finding for all outliers: a note if they are normal; else bad data, if at least half of them have a high
+ * loss, samples repeat, or some have a high loss, are not mostly of one worker, and the loss alone shows bad data; else
+ * a suspicious worker or group. */
 static void judge_outlier_events(ls_case *c, const outliers *o) {
     const char *plural = o->count == 1 ? "" : "s";
     long long first = o->event[0]->step, last = o->event[o->count - 1]->step;

@@ -17,25 +17,26 @@ typedef struct ls_episode {
     size_t high;        /* number of its steps whose score is at least 35 % of the peak's */
     double level, peak; /* median loss before it, highest loss in it */
     double score;       /* of the peak */
-    bool recovered;     /* the loss came back to its level */
-    bool sharp;         /* it was up at once, and down at once: what bad data looks like */
+    bool recovered;     /* two steps in a row (or the last step of the run) were back within 3 scatters of the level */
+    bool sharp;         /* it recovered, and at most 2 steps at either end are below 35 % of the peak: like bad data */
 } ls_episode;
 
 enum { LS_EPISODES_MAX = 4096 };
 
-/* A rise of the smoothed loss that lasts. */
+/* A rise of the smoothed loss that lasts; steps in sharp episodes are left out. */
 typedef struct ls_rise {
-    bool found;
+    bool found; /* false: all else is 0 */
     size_t low, first,
         top;      /* indices in the series: the lowest point before it, where it stands out, its highest point */
-    size_t steps; /* for which it lasts, in all */
-    double low_loss, top_loss;
+    size_t steps; /* for which it lasts, those of later rises included */
+    double low_loss, top_loss; /* smoothed */
 } ls_rise;
 
 typedef struct ls_series_step {
     long long step;
     double loss, norm, lr;
-    float score;  /* distance of the loss from the median of the steps before, in robust standard deviations */
+    float score;  /* distance of the loss from its level, the median of the steps before (carried on where the loss
+                     falls), in robust standard deviations, within ±1e6; 0 for the first 24 steps */
     bool in_data; /* inside a sharp episode */
 } ls_series_step;
 
@@ -45,7 +46,7 @@ typedef struct ls_series {
     ls_series_step *at;
     ls_episode *episode;
     size_t episode_count;
-    size_t jumps_down;   /* single steps as far below their level as an episode is above it, and back at once */
+    size_t jumps_down;   /* drops of the score below −5 (one step or more) that end at once, with a step above −3 */
     double peak_lr;      /* highest learning rate of any step; 0: not recorded */
     long long first_bad; /* first step whose loss or norm is not finite, and that was not skipped; LS_RUN_NONE */
 } ls_series;
@@ -66,20 +67,23 @@ ls_status ls_series_rise(const ls_series *series, size_t least, ls_rise *out);
 
 /* ---- numerics by step (numerics.c) ------------------------------------------------------------------------------- */
 
-/* The numerics lines of one step, and figures over its blocks. The inner blocks are those that are neither the first
- * nor the last of the model, if there are such: embedding and head flush many tiny gradients in the best of runs. */
+/* The numerics lines of one step, and figures over its blocks. The inner blocks are all but those named "embedding" and
+ * "head", which flush many tiny gradients in the best of runs; if there are no others, all blocks. */
 typedef struct ls_point {
     long long step;
     size_t first, count; /* in run->numerics */
     /* Median over the inner blocks of the share of values that flush to 0: of gradients of parameters or of the stream,
-     * whichever is larger. */
+     * whichever is larger. A block whose gradient is all zero in 16 bits has a share of 1. NaN: not recorded. */
     double flushed;
     double flushed_third; /* the same: the share that a third of the inner blocks reach */
     double high;          /* the largest share of values near overflow, of any block; -1: not recorded */
-    double lost, ratio;   /* median over blocks: share of lost updates, update norm / weight norm */
-    int worst_flushed, worst_high, worst_lost;    /* blocks with the largest shares; LS_RUN_NONE: not recorded */
+    /* Medians of the share of lost updates over all blocks, and of update norm / weight norm over the inner blocks;
+     * NaN: not recorded. */
+    double lost, ratio;
+    /* Blocks with the largest shares, worst_flushed among the inner ones; LS_RUN_NONE: not recorded. */
+    int worst_flushed, worst_high, worst_lost;
     double worst_flushed_share, worst_lost_share; /* -1: not recorded */
-    double lr;                                    /* NaN: not known */
+    double lr; /* learning rate of the step or, without it, of the last step before in the series; NaN: not known */
 } ls_point;
 
 typedef struct ls_points {
@@ -146,11 +150,12 @@ void ls_diagnose_overflow(ls_case *c);
 void ls_diagnose_underflow(ls_case *c);
 /* Adds a cause if rounding loses many weight updates (numerics.c). */
 void ls_diagnose_lost(ls_case *c);
-/* Fills c->out->usage, and adds a cause if one worker held up the others (slow.c). */
+/* Fills c->out->usage, and adds a cause if one worker held up the others (slow.c); none if workers share GPUs. */
 ls_status ls_diagnose_usage(ls_case *c);
 /* Fills c->out->gpu; adds no finding (slow.c). */
 void ls_diagnose_gpu(ls_case *c);
-/* Fills c->out->use, what the time went to, and adds a cause for the largest use that is too much (utilisation.c). */
+/* Fills c->out->use, what the time went to, and adds a cause for the largest use that is too much (utilisation.c). Adds
+ * a note if other processes use the cores, and sets the share of a cause SLOW_WORKER to that of imbalance. */
 void ls_diagnose_time(ls_case *c);
 /* Returns whether jumps of the loss alone are enough to blame bad data. Adds no finding. */
 bool ls_loss_tells_data(const ls_case *c);
@@ -158,14 +163,18 @@ bool ls_loss_tells_data(const ls_case *c);
 void ls_diagnose_data(ls_case *c);
 /* Adds a cause if the learning rate is too high, by the loss and the lengths of updates (loss.c). */
 ls_status ls_diagnose_lr(ls_case *c);
-/* Adds a cause if the learning rate is 0, or the loss ends above where it began, or never came down (ruined.c). */
+/* Adds a cause if the learning rate is 0, or numbers overflowed with a rate that AdamW cannot work with, or the loss
+ * ends above where it began or never came down from a jump at the start (ruined.c). The latter three not if a cause LR
+ * was found before, the last two also not after a cause FAULT. */
 void ls_diagnose_ruined(ls_case *c);
 /* Returns whether the run used AdamW; false also if the optimizer was not recorded. */
 bool ls_case_is_adamw(const ls_case *c);
 #define LS_USUAL_LR .001 /* of AdamW, for small models */
-/* Adds a cause if loss or gradient became not finite, and no earlier rule says why (loss.c). */
+/* Adds a cause if loss or gradient became not finite, and earlier rules found no cause but of time (loss.c): OVERFLOW
+ * in fp16, else LR if the norm had grown more than tenfold, else UNKNOWN. */
 void ls_diagnose_unknown(ls_case *c);
-/* Adds a finding if the run ended before its last step: how, and what of it is lost (ending.c). */
+/* Adds a finding if the run has not reached its last step, unless there is a cause that is not of time: a note that it
+ * is still going or was asked to end, else a cause: how it ended, and what of it is lost (ending.c). */
 void ls_diagnose_ending(ls_case *c);
 
 #endif

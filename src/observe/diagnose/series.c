@@ -155,7 +155,8 @@ static bool is_high_throughout(const ls_series *s, const ls_episode *e) {
     return up - e->first <= EDGE && e->last - down <= EDGE;
 }
 
-/* Measures the episode that begins at `first`, and scores its steps. It ends before two steps below BACK. */
+/* Measures the episode that begins at `first`, and scores its steps. It ends before two steps in a row below BACK and
+ * has then recovered; it has not if it lasts until the end of the run, or for EPISODE_MAX steps. */
 static ls_episode measure_episode(ls_series *s, const level *l, size_t first) {
     ls_episode e = {.first = first, .last = first, .level = l->median, .peak = s->at[first].loss};
     size_t below = 0, at = first;

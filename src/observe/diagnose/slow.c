@@ -162,8 +162,8 @@ static double queued_ms_while_busy(const ls_run_log *run, const ls_run_log_usage
     return queued < busy - cpu ? queued : busy - cpu;
 }
 
-/* Returns whether all workers wait for cores: then other processes use the machine, and delays are random. A worker
- * that waits alone is on a busy machine or core. */
+/* Returns whether all workers wait for cores, each for at least the share QUEUING of its time: then other processes use
+ * the machine, and delays are random. A worker that waits alone is on a busy machine or core. */
 static bool all_workers_queue(const watch *w) {
     double least = (double)INFINITY;
     for (int r = 0; r < w->workers; r++) {
@@ -308,7 +308,8 @@ static void add_slow_worker(ls_case *c, watch *w, int rank, double share, double
     advise_slow_worker(c, f, s);
 }
 
-/* Finds the worker with the longest slow stretch, and adds a finding if it lasts, costs enough, and is not passing. */
+/* Finds the worker whose slow stretch has the largest sum, and adds a finding if at least LEAST_STEPS steps and a tenth
+ * of all are slow in it, the others' waiting costs at least the share WAITING, and it is not passing. */
 static void judge_slowness(ls_case *c, watch *w) {
     const ls_run_log *run = c->run;
     const ls_usage *usage = &c->out->usage;

@@ -195,8 +195,10 @@ static double promised_bubble(const ls_run_log *run) {
     return micros > 0 ? (stages - 1) / (micros + stages - 1) : (double)INFINITY;
 }
 
-/* Returns whether the use takes so large a share that it is a cause: above its limit, and not explained by something
- * else. */
+/* Returns whether the use takes so large a share that it is a cause: at least its limit in `uses` and OWN_LEAST, and
+ * one more condition. HOST: more threads than cores. BUBBLE: the host's share is below QUIET, or the schedule promises
+ * at least PROMISED. CHECKPOINTS, EVALUATION: there are LEAST_BETWEEN. All others, but not the network of a
+ * --slow-link: the steps lasted BRIEF_MS in all; and IMBALANCE: no worker was found slow. */
 static bool is_too_much(const ls_case *c, ls_use use) {
     const ls_utilisation *u = &c->out->use;
     bool is_crowded = c->run->start.crowded;

@@ -93,8 +93,8 @@ double ls_plan_matmul_seconds(const ls_chip *chip, ls_plan_type type, double m, 
 /* Returns the seconds of streaming bytes from and to the chip's memory (read and written bytes together), without
  * the launch. */
 double ls_plan_pass_seconds(const ls_chip *chip, double bytes);
-/* Returns the FLOP/s that large matmuls reach. Of a type that the chip lacks, those of a wider one: fp8 as bf16, bf16
- * as fp16, fp16 as fp32. */
+/* Returns the FLOP/s that large matmuls reach. Of a type that the chip lacks, those of another one that it has: mxfp8
+ * as fp8, fp8 as bf16, bf16 as fp16, fp16 as fp32. */
 double ls_plan_rate(const ls_chip *chip, ls_plan_type type);
 
 /* layer.c: Returns the times of one transformer layer for one micro-batch, with the waits for tensor-parallel
@@ -109,7 +109,8 @@ typedef enum ls_collective { LS_ALL_REDUCE, LS_REDUCE_SCATTER, LS_ALL_GATHER } l
 /* collective.c: Returns the seconds of a collective among `size` chips, `inner` of them in each node; 0 for one chip.
  * `bytes`: of the whole vector, that is the result of a gather or the input of a reduction. */
 double ls_plan_collective_seconds(const ls_plan_case *c, ls_collective kind, int size, int inner, double bytes);
-/* The same in one ring over all chips, through one adapter of each node, as stacks with flat_gather have it. */
+/* The same in one ring over all chips, through one adapter of each node, as stacks with flat_gather have it; a group
+ * that fits into a node takes what ls_plan_collective_seconds() says. */
 double ls_plan_ring_seconds(const ls_plan_case *c, ls_collective kind, int size, double bytes);
 /* An algorithm in words, for the memo. */
 typedef struct ls_algorithm {

@@ -194,7 +194,8 @@ static double optimizer_seconds(const ls_plan_case *c, double params) {
 
 /* ---- a step ------------------------------------------------------------------------------------------------------ */
 
-/* Sets the seconds of sending a micro-batch's activations from each stage to the next; 0 with one stage. */
+/* Sets the seconds of sending a micro-batch's activations from each stage to the next, with the host's pause if stages
+ * have several chunks; 0 with one stage. */
 static void fill_sends(const ls_plan_case *c, double *send) {
     double bytes = c->elem * c->tokens * c->C / c->t;
     double pause = c->layout->virtual_stages > 1 ? c->task->stack.chunk_pause_seconds : 0;
@@ -330,7 +331,8 @@ static double busiest(const ls_plan_case *c, const site_parts *parts, const ls_p
     return most * m;
 }
 
-/* Computes for each stage how long one micro-batch of each of its chunks takes to the last stage and back. */
+/* Computes for each stage how long one micro-batch takes from a chunk of the stage to the last chunk and back, added
+ * up over the stage's chunks. */
 static void fill_trips(const ls_plan_case *c, const ls_plan_chunks *chunks, double *trips) {
     const ls_knobs *l = c->layout;
     int last = l->pp * l->virtual_stages - 1;

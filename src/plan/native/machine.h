@@ -141,7 +141,7 @@ typedef struct ls_native_gpu {
     double to_bytes_per_second, from_bytes_per_second;     /* from the host, to the host: through pinned memory */
     double open_seconds;                                   /* until a worker can use it */
     double read_seconds;                                   /* until the host has a number that was just computed */
-    ls_native_rates rates; /* of one worker: launches, matmuls, attention, passes; workers 0: a file of before */
+    ls_native_rates rates; /* of one worker: launches, matmuls, attention, passes; workers 0: an older version's file */
     int links;
     size_t link_bytes[LS_NATIVE_LINK_SIZES];
     ls_native_link link[LS_NATIVE_GPU_LINKS_MAX];
@@ -177,7 +177,7 @@ static inline int ls_native_type_of(ls_dtype dtype, ls_unit unit) {
 /* Makes a machine whose `cores` are the GPUs, with their rates, links and memory. LS_ERR_INPUT if it has none. */
 ls_status ls_native_on_gpus(const ls_native_machine *machine, ls_native_machine *out);
 /* Returns the bytes of a GPU that `workers` workers on it can use for tensors together, after their contexts and
- * kernels. */
+ * kernels; negative if those alone do not fit. */
 double ls_native_gpu_room(const ls_native_gpu *gpu, int workers);
 
 /* Returns the member `measured` of a cluster file, a new reference; NULL: out of memory. */

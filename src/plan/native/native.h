@@ -45,7 +45,7 @@ typedef struct ls_native_found {
     ls_native_choice fits[LS_NATIVE_KEPT]; /* fastest first, one for each dp, tp, pp, zero and recomputation */
     ls_native_choice lacks;                /* if missing > 0: the layout that exceeds the memory least */
     int tried;                             /* layouts that were predicted */
-    double one_seconds; /* of one worker that keeps everything; 0: it does not fit, or was not asked for */
+    double one_seconds; /* of the fastest layout with one worker; 0: none fits, or it was not asked for */
 } ls_native_found;
 
 /* Returns the fastest layout that fits, else the nearest that does not; NULL: there is neither. */
@@ -53,9 +53,11 @@ static inline const ls_native_choice *ls_native_first(const ls_native_found *fou
     return found->fitting > 0 ? &found->fits[0] : found->missing > 0 ? &found->lacks : NULL;
 }
 
-/* Searches all layouts that the request leaves open: workers up to `workers` (0: the cores, or GPUs), dp, tp, pp, zero,
- * schedule, micro-batch, sequence parallelism, and recomputation if memory requires it. LS_ERR_INPUT if no layout is
- * possible; that none fits in memory is no error. */
+/* Searches the layouts that the request leaves open: workers up to `workers` (0: the cores, or GPUs), dp, tp, pp, zero,
+ * schedule (all but naive), micro-batch (the largest, and halved up to four times), sequence parallelism, and
+ * recomputation if memory requires it. tp is a power of two; so is the number of workers, unless it is the largest, or
+ * the request gives it or dp, tp or pp. GPUs without measured links: one worker. LS_ERR_INPUT if no layout is possible;
+ * that none fits in memory is no error. */
 ls_status ls_native_search(const ls_native_machine *machine, const ls_native_task *task,
                            const ls_layout_request *request, int workers, ls_native_found *out);
 

@@ -1,8 +1,11 @@
 /* overlap.h: predicts how much of the collectives on a GPU's communication queues overlaps with its compute queue.
  *
  *     compute     … │ backward: head, block n, …, block 0 │ update
- *     dp              ▏  head  ▏ block n ▏   …  ▏ block 0 ▏           a reduction begins when its gradients are made
- * and the one └ seen ┘              before it has ended; what ends after backward is waited for
+ *     dp              ▏  head  ▏ block n ▏   …  ▏ block 0 ▏
+ *                                                         └ exposed ┘
+ *
+ * A reduction begins when its gradients are made and the one before it has ended. The part of the last ones that lies
+ * after backward is exposed: the update waits for it.
  *
  * With zero 3 the weights of a block are gathered while the previous block computes; those of the first are waited for.
  * The model assumes that kernels and collectives do not slow each other down, even if workers share a GPU. */

@@ -156,8 +156,9 @@ double ls_native_pass_seconds(const ls_native_rates *r, ls_native_pass pass, boo
 
 const size_t ls_native_link_bytes[LS_NATIVE_LINK_SIZES] = {256, 16 << 10, 512 << 10, 8 << 20};
 
-/* Returns the link measured under the most similar conditions: first the nearest size of the group, then of the world.
- */
+/* Returns the link of this operation measured under the most similar conditions: that with the least sum of the squared
+ * logarithms of the ratios of group sizes (four times) and of numbers of workers. Links that differ in whether there
+ * are more workers than cores come last. NULL: the operation was not measured. */
 static const ls_native_link *nearest(const ls_native_machine *machine, ls_native_op op, int workers, int group) {
     const ls_native_link *best = NULL;
     double least = 0;

@@ -15,8 +15,9 @@ typedef struct ls_csv {
     size_t rows, columns; /* rows with the header */
 } ls_csv;
 
-/* Reads a file; `path` must outlive *out, which the caller frees with ls_csv_free(). LS_ERR_INPUT if it cannot be read,
- * has no rows, a quote that does not end, or a row with more fields than names. */
+/* Reads a file of at most 64 MiB; empty lines are left out. `path` must outlive *out, which the caller frees with
+ * ls_csv_free(). LS_ERR_INPUT if it cannot be read, has no rows, a NUL, a quote that does not end, text behind a
+ * closing quote, or a row with more fields than names. */
 ls_status ls_csv_read(const char *path, ls_csv *out);
 /* Parses a text likewise; `name` is for messages and must outlive *out. */
 ls_status ls_csv_parse(const char *name, const char *text, size_t bytes, ls_csv *out);

@@ -14,8 +14,8 @@ typedef struct ls_error_band {
 const ls_error_band *ls_error_band_row(int i);
 /* Returns the mean error of all rows, as a share. */
 double ls_error_band_all(void);
-/* Returns the error to expect for a chip, as a share: the mean of its rows if there are enough, else that of all rows;
- * twice that without any row, about the error for sources outside the fit. *rows: rows of this chip. */
+/* Returns the error to expect for a chip, as a share: the mean of its rows if there are at least 10, else that of all
+ * rows; twice that without any row, about the error for sources outside the fit. *rows: rows of this chip. */
 double ls_error_band_of(const char *chip, int *rows);
 
 #endif

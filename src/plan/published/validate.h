@@ -23,7 +23,8 @@ typedef struct ls_validate_row {
     int source, cluster;           /* indices into ls_validation */
     bool modelled, judged, fitted; /* it was predicted; its error counts; the cluster's factor was fitted to it */
     ls_knobs layout;               /* with the knobs chosen that the row leaves open */
-    double predicted, measured, error, baseline_error; /* seconds or bytes; errors are relative; 0: not judged */
+    /* Seconds or bytes, predicted with the cluster's factor; 0: not known. Errors are relative; 0: not judged. */
+    double predicted, measured, error, baseline_error;
 } ls_validate_row;
 
 typedef struct ls_validate_score {
@@ -31,8 +32,8 @@ typedef struct ls_validate_score {
     double mae, bias; /* means of |error| and of error, as shares */
 } ls_validate_score;
 
-/* Several layouts of one task: how much slower is the measured time of the one that is predicted to be fastest than the
- * best measured time. */
+/* At least 3 measured layouts of one task (model, batch, chips and program): how much slower is the measured time of
+ * the one that is predicted to be fastest than the best measured time. Fitted rows count too. */
 typedef struct ls_validate_regret {
     int source;
     size_t layouts;                       /* different ones that were measured */
@@ -43,9 +44,9 @@ typedef struct ls_validate_regret {
 typedef struct ls_validate_cluster {
     int source;
     const char *chip;
-    size_t rows, fitted;        /* time rows, and the first of them that were used; 0: not fitted */
-    double factor;              /* on time; 1 without calibration */
-    double baseline_efficiency; /* share of the peak */
+    size_t rows, fitted;        /* time rows that were predicted; the first of them that were used, 0: not fitted */
+    double factor;              /* on time; 1 if it was not fitted */
+    double baseline_efficiency; /* mean share of the 16-bit peak; 0: no row to take it from */
 } ls_validate_cluster;
 
 /* A source, a group of several sources, a part of a source, or all rows. */

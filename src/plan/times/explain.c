@@ -16,8 +16,8 @@ static const double SCATTER_LEAST = .005, SCATTER_ASSUMED = .02, WITHIN = 4;
 static const double rarity[LS_TERMS] = {
     [LS_TERM_NODES] = .1, [LS_TERM_LATENCY] = .2, [LS_TERM_SERIAL] = .3, [LS_TERM_STRAGGLER] = .5, [LS_TERM_TP] = .05};
 
-/* Estimates the relative scatter of the times from the best fit with two rows more than terms; *assumed: there were too
- * few rows. */
+/* Estimates the relative scatter of the times, SCATTER_LEAST at least, from the best fit with at least two rows more
+ * than terms. *assumed: there is no such fit, or there are fewer than 5 rows; the result is then SCATTER_ASSUMED. */
 static double find_scatter(const ls_times_basis *basis, bool *assumed) {
     double least = 0, c[LS_FIT_TERMS_MAX];
     int rows = ls_fit_used(&basis->fit);
@@ -91,7 +91,8 @@ static void errors(const ls_times_basis *basis, const ls_times_explanation *best
     for (int k = 0; k < LS_LOSSES; k++) out[k] = sqrt(out[k]);
 }
 
-/* Sets low, high, worst and decided: the range of each share over all explanations and their errors. */
+/* Sets low, high, worst and decided: the range of each share over all explanations, and two standard errors of the
+ * first. Without a layout in the rows a bubble may be as large as synchronisation or serial work. */
 static void find_bands(const ls_times *times, const ls_times_basis *basis, const ls_times_explanation *all, int count,
                        ls_times_answer *out) {
     double error[LS_LOSSES];

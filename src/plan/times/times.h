@@ -114,7 +114,8 @@ ls_status ls_times_basis_predict(const ls_times *times, const ls_times_model *mo
  * if there is no such layout, or if the basis comes from ls_times_basis_predict(). */
 double ls_times_elsewhere(const ls_times *times, const ls_times_basis *basis, const double *coefficient, int like,
                           int chips);
-/* Divides the time of a row among the losses, out[LS_LOSSES], in the unit of the table; they add up to the time. */
+/* Divides the time of a row among the losses, out[LS_LOSSES], in the unit of the table; they add up to the time.
+ * LS_LOSS_UNEXPLAINED may be negative. */
 void ls_times_losses(const ls_times_basis *basis, const double *coefficient, int row, double *out);
 
 /* ---- explanations ------------------------------------------------------------------------------------------------ */
@@ -122,8 +123,9 @@ void ls_times_losses(const ls_times_basis *basis, const double *coefficient, int
 typedef struct ls_times_explanation {
     unsigned terms; /* bits of its terms */
     double coefficient[LS_FIT_TERMS_MAX];
-    double error;            /* root mean square of the relative errors */
-    double score;            /* Akaike's: squared errors in units of the scatter, plus 2 per term; lower is better */
+    double error; /* root mean square of the relative errors */
+    double score; /* Akaike's: squared errors in units of the scatter, each at most 3 of them, plus 2 per term, and up
+                     to .5 more for terms that are rare; lower is better */
     double share[LS_LOSSES]; /* of the time of the largest row */
     double twice, half; /* time with twice and with half the chips of the largest row; 0: not possible, not known */
 } ls_times_explanation;
@@ -136,9 +138,10 @@ typedef struct ls_times_answer {
     bool scatter_assumed; /* there were too few rows to estimate it */
     int count;            /* of explanations kept, the best first; ranges and `decided` are over all good ones */
     ls_times_explanation explanation[LS_EXPLANATIONS_MAX];
-    double low[LS_LOSSES], high[LS_LOSSES]; /* range of each share over all explanations and their errors */
+    double low[LS_LOSSES], high[LS_LOSSES]; /* range of each share over all good explanations, and two standard errors
+                                               of the best one. Good: a score at most 4 above the best */
     ls_loss worst;                          /* the largest loss of the best explanation */
-    bool decided;                           /* `worst` is the same in all explanations */
+    bool decided;                           /* `worst` is the same in all good explanations */
     double misfit;                          /* error of the best explanation, in units of the scatter */
 } ls_times_answer;
 
@@ -168,14 +171,16 @@ typedef struct ls_times_deviation {
                       share of computing that each doubling of the chips adds */
     double error;  /* root mean square of the relative errors that remain */
     double share;  /* change against the prediction, as a share of the largest row's time; negative: faster */
-    bool tested;   /* the rows can show it */
+    bool tested;   /* the rows can show it: it moves the time of some row by more than .2 % */
     const char *why_not; /* if not tested: which rows are missing */
 } ls_times_deviation;
 
 typedef struct ls_times_deviations {
-    int largest;                         /* the row with most chips, to which shares refer */
-    ls_times_deviation thing[LS_THINGS]; /* sorted by error, then those that were not tested */
-    bool decided;                        /* the second leaves a clearly larger error than the first */
+    int largest; /* the row with most chips, to which shares refer */
+    /* Sorted by error, those that were not tested last. LS_THING_NONE comes first, whatever its error, if the times are
+     * within .3 % of the predictions, or no change removes 30 % of the error. */
+    ls_times_deviation thing[LS_THINGS];
+    bool decided; /* the second leaves more than 1.5 times the error of the first, or was not tested */
 } ls_times_deviations;
 
 /* Fits each thing alone, with everything else as predicted. With two labels only rows after the change count. Times

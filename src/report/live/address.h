@@ -17,9 +17,9 @@ typedef struct ls_live_address {
 
 /* Parses the value of --live: "8080" (local), "127.0.0.1:8080", "[::1]:8080" or "box:8080". Fails with LS_ERR_INPUT. */
 ls_status ls_live_address_read(const char *text, ls_live_address *out);
-/* Returns whether the Host header names the address that the page was started with, which defeats DNS rebinding. For an
- * address that is not local, any well-formed header is accepted, because the token protects it. NULL, a request without
- * the header: false. */
+/* Returns whether the Host header names a local host with the port of the page's own, local address, which defeats DNS
+ * rebinding. If that address is not local, any well-formed header is accepted, because the token protects it. NULL, a
+ * request without the header: false. */
 bool ls_live_host_is_own(const ls_live_address *own, const char *host);
 /* Returns whether the Origin header is that of the page itself, http:// and the Host header `host`; true also for NULL,
  * a request without one. */

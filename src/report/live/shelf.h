@@ -34,8 +34,9 @@ void ls_shelf_destroy(ls_shelf *shelf);
 ls_status ls_shelf_refresh(ls_shelf *shelf);
 /* Returns the number of runs that were ever found, also of those that are no longer there. */
 int ls_shelf_count(const ls_shelf *shelf);
-/* Lists at most `most` runs that are there and pass the query's filter, in its order; returns how many. They belong to
- * the shelf and are valid until the next refresh. */
+/* Lists the runs that are there and pass the query's filter, in its order (if memory is short, in that of finding);
+ * returns how many. If there are more than `most`, it lists the first `most` that were found. They belong to the shelf
+ * and are valid until the next refresh. */
 int ls_shelf_list(const ls_shelf *shelf, const ls_live_query *query, const ls_shelf_run **list, int most);
 /* Returns run i of ls_shelf_count(), valid until the next refresh. */
 const ls_shelf_run *ls_shelf_at(const ls_shelf *shelf, int i);

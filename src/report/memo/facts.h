@@ -45,7 +45,7 @@ typedef struct ls_memo_facts {
     int micros, nodes;           /* micro-batches of a replica in a step; nodes of all sites */
     bool gathers, reduces_often; /* weights, or gradients, travel for every micro-batch (ZeRO 3, ZeRO 2) */
     double params, step_tokens, tokens_per_second, mfu; /* mfu: a share of 1 */
-    /* The layout with something changed; seconds 0: it cannot be. */
+    /* The layout with something changed; seconds 0: impossible, or no change (without ZeRO already, a single node). */
     ls_plan_choice fp32;                        /* without 16-bit numbers */
     ls_plan_choice recompute;                   /* with full recomputation, or without any where it is used */
     ls_plan_choice unsharded;                   /* without ZeRO */

@@ -98,10 +98,10 @@ typedef struct ls_view_facts {
     double last_loss;  /* of training, of the last step */
     double speed, mfu; /* median of the last 100 steps; tokens or images per second, and a share of 1 */
     double step_s;     /* likewise */
-    double trained_s, wall_s; /* seconds in steps; from the first start to the last record */
-    double goodput;           /* trained_s / wall_s */
+    double trained_s, wall_s; /* seconds in steps; from the first start to the last step or evaluation */
+    double goodput;           /* trained_s / wall_s; NaN also if that is above 1.001, because the records are wrong */
     double tokens;            /* seen */
-    double eta_s;             /* seconds left, of a run that is training */
+    double eta_s;             /* seconds left, of a run that is training; else NaN */
     int restarts, sessions;   /* replacements of lost workers; starts of workers, those included */
     const char *state;        /* "training", "finished", "stopped", "ended early" */
     char model[2 * LS_RUN_NAME_MAX + 16], layout[LS_RUN_NAME_MAX];
