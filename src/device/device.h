@@ -45,7 +45,7 @@ enum { LS_QUEUE_COMPUTE, LS_QUEUE_COMM, LS_QUEUE_RECEIVE = LS_QUEUE_COMM + 4, LS
  */
 typedef struct ls_event {
     int queue;
-    uint64_t number; /* counts the events of the device, or of the queue, from 1 */
+    uint64_t number; /* counts the events of the device, or of the queue, from 1; 0 on a device without hardware */
 } ls_event;
 
 /* The name by which another process opens shared memory. */
