@@ -16,8 +16,9 @@ const char *ls_shape_preset_name(int i);
  * LS_ERR_INPUT for another family, or for fewer than 100M or more than 20T parameters. */
 ls_status ls_shape_of_size(const char *family, double params, ls_shape *out);
 
-/* Checks that all numbers are there, in range and consistent: heads divide, the head size is even if heads are rotated,
- * and sizes multiply without overflow. LS_ERR_INPUT names the one that is wrong. */
+/* Checks that all numbers are there, in range and consistent: heads divide, an even number of columns of a head is
+ * rotated, and the parameters are not too many for any machine; of an image model, that the family can have its images.
+ * LS_ERR_INPUT names the one that is wrong. */
 ls_status ls_shape_check(const ls_shape *shape);
 
 /* Sets every field to what a file of the shape's family means where it leaves the field out; keeps name and family. */
