@@ -54,8 +54,7 @@ static ls_status repeat(const ls_nn *nn, float *rows, size_t C) {
     return LS_OK;
 }
 
-/* Marks the call as one with statistics of the whole batch: one row of them, over the pixels of all images of the step.
- */
+/* Marks the call as one with statistics of the whole batch: one row of them, over all pixels of the step's images. */
 static void share(const ls_nn *nn, ls_batch_norm_call *call) {
     call->shared = true;
     call->count = (double)(call->pixels * nn->batch_norm.sync.batch);

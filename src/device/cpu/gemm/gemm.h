@@ -3,14 +3,14 @@
  *     C[m][n] = sum over k of A·B        form NN: A[m][k] B[k][n]   NT: A[m][k] B[n][k]   TN: A[k][m] B[k][n]
  *
  * A call allocates nothing and cannot fail. The order of every sum is that of docs/reference/arithmetic.md, "Matrix
- * products": a chain over k inside a slice, a
- * tree over slices. Block sizes, tile shapes and the number of threads decide only which thread computes an element and
- * when, so they never change a bit. Operands are packed into panels, 16-bit types are widened on the way; K is never
- * padded. A matmul with few rows or few columns reads its large operand once and packs nothing that outlives a block
- * (thin.c).
+ * products": a chain over k inside a slice, a tree over slices. Block sizes, tile shapes and the number of threads
+ * decide only which thread computes an element and when, so they never change a bit. Operands are packed into panels,
+ * 16-bit types are widened on the way; K is never padded. A matmul with few rows or few columns reads its large operand
+ * once and packs nothing that outlives a block (thin.c).
  *
- * A hardware unit (unit.h) multiplies bf16 as it is, a granule of k at a time. Panels hold bf16 then, and K is padded
- * with +0 to whole granules at the end of each slice and of each sequence (k.h).
+ * A matrix unit (unit.h), in hardware or, for tensor cores, emulated, multiplies 16-bit numbers as they are, a granule
+ * of k at a time. Panels hold them then, and K is padded with +0 to whole granules at the end of each slice and of each
+ * sequence (k.h).
  *
  * An ISA adds its kernels and its block sizes, set together in one function; the loops are written once (gemm.c,
  * tile.c, thin.c).
