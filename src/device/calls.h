@@ -592,7 +592,8 @@ typedef struct ls_attention_drop {
     X(STRUCT, ls_attention_in, k)                                                                                      \
     X(STRUCT, ls_attention_in, v)                                                                                      \
     X(STRUCT, ls_attention_out, o)                                                                                     \
-    /* One number for a query and head: [head·stat_stride + row]; dots is D of the contract. */                       \
+    /* One number for a query and head: [head·stat_stride + row]. m: the maximum of the scaled scores or, with tensor \
+     * cores, of the scores before the scale; dots: D of the contract */                                               \
     X(OUT, float, m, LS_WHOLE)                                                                                         \
     X(OUT, float, l, LS_WHOLE)                                                                                         \
     X(OUT, float, dots, LS_WHOLE)                                                                                      \

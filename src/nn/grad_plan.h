@@ -81,7 +81,8 @@ ls_grad_parts ls_grad_parts_begin(const ls_grad_step *steps);
 /* Gets the part at sequence `at` of a chunk that is sequences begin … end−1, all counted in the micro-batch; the part
  * counts from `begin`. Returns where the next part begins. Sequences must come in order. */
 size_t ls_grad_parts_next(ls_grad_parts *parts, size_t begin, size_t end, size_t at, ls_grad_step *part);
-/* Returns how many slots a matmul writes for such parts of the steps of a micro-batch. */
+/* Returns how many slots, counted from slot 0, matmuls need for such parts of the steps of a micro-batch of
+ * `sequences`, in chunks of `chunk`; with `leaves` no matmul joins slots by itself. */
 int ls_grad_parts_slots(const ls_grad_step *steps, size_t sequences, size_t chunk, bool leaves);
 
 #endif

@@ -141,7 +141,7 @@ typedef struct ls_nn_grads {
 
 /* Counters of gradients of activations that are rounded to 16 bits. */
 typedef struct ls_nn_rounded {
-    int64_t *counts; /* NULL: nothing is counted */
+    int64_t *counts; /* device: [LS_COUNTS], by ls_count; NULL: nothing is counted */
     int64_t *elems;  /* host: how many were rounded */
 } ls_nn_rounded;
 
