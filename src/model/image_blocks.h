@@ -1,5 +1,5 @@
-/* image_blocks.h: image models as lists of blocks. For model.c, which builds models, and for shape files, whose sizes
- * follow from here.
+/* image_blocks.h: image models as lists of blocks. For model.c, which builds models, and for shape files and their
+ * checks, because sizes that a file does not give follow from here.
  *
  *     lenet   conv1 5×5 to 6 channels, padding 2 │ conv2 5×5 to 16 │ fc1 120 │ fc2 84 │ fc3: the classes
  *             each convolution followed by its activation and by pooling 2×2, fc1 and fc2 by their activation;

@@ -119,13 +119,13 @@ typedef struct ls_nn_rope {
 
 /* The rows of a micro-batch; ls_nn_set_rows() and generation set them. */
 typedef struct ls_micro_rows {
-    size_t B, T, first;      /* sequences, tokens of each, and the position of the first token */
+    size_t B, T, first;      /* sequences, tokens of each, and the position of the first token: 0 but in generation */
     size_t token0, stream_T; /* of a sequence: tokens token0 … token0 + stream_T − 1 are in the stream here */
 } ls_micro_rows;
 
 /* What a micro-batch reads: memory of the device. */
 typedef struct ls_nn_input {
-    const int32_t *ids, *targets; /* one for each row */
+    const int32_t *ids, *targets; /* one for each row; targets NULL: logits are wanted, not losses */
     const float *images;          /* of image models, in the place of ids: [B][height][width][channels] */
 } ls_nn_input;
 

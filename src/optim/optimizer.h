@@ -1,5 +1,6 @@
 /* optimizer.h: one step of an optimizer over the parameters of a model: AdamW, or SGD with or without momentum. The
- * training step (run/step) calls it on every worker once the gradient is reduced. A worker updates only its own
+ * training step (run/step, and parallel/partition for its checks and measurements) calls it on every worker once the
+ * gradient is reduced; run/recover finishes with it the update of a worker that was lost. A worker updates only its own
  * elements (ls_param.own): all of its slices, or its shard with ZeRO. The arithmetic is an operation of the device
  * (ops->update); this module computes its scalars and lists the tensors. Functions that take a device return errors of
  * its operations.

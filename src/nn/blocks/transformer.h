@@ -1,6 +1,6 @@
 /* transformer.h: the two halves of a transformer block, attention and MLP, and their way to and from the residual
- * stream. Private to this folder. A half has a norm, a first projection (in), a body of its own and a second
- * projection (out):
+ * stream. Private to this folder: embed.c uses the dropout at its end. A half has a norm, a first projection (in), a
+ * body of its own and a second projection (out):
  *
  *     x ─ norm ─ in ─ body ─ out ─ + x          bodies: attention.c (with qk_norm.c), mlp.c; the rest: residual.c
  *

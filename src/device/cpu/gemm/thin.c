@@ -49,7 +49,7 @@ static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 /* Returns x rounded up to a multiple of `to`. */
 static size_t up(size_t x, size_t to) { return (x + to - 1) / to * to; }
 
-/* At most ROWS rows or columns, and chains. With patches at most GROUP, because they are packed here too, so there is
+/* With patches at most GROUP, because they are packed here too, so there is
  * less to be gained. */
 bool ls_gemm_is_thin(const ls_gemm *g) {
     size_t most = g->patches ? GROUP : ROWS;
