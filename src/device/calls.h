@@ -668,7 +668,8 @@ LS_DECLARE_ARGS(ls_state_sums_call);
     /* Number of w, those of the moments follow; place of the piece in the tensor. */                                  \
     X(VALUE, uint64_t, tensor)                                                                                         \
     X(VALUE, uint64_t, first)                                                                                          \
-    /* The sum of the piece's `copy`, two 16-bit numbers as one element, as tensor copy_tensor; NULL: none. */         \
+    /* The sum of the piece's `copy`, two 16-bit numbers as one element, as tensor copy_tensor; NULL: none. A CPU      \
+     * makes it only along with state sums or block sums. */                                                           \
     X(OUT, ls_hash128, copy, LS_WHOLE)                                                                                 \
     X(VALUE, uint64_t, copy_tensor)
 LS_DECLARE_ARGS(ls_update_sums);

@@ -198,7 +198,8 @@ static inline float *ls_nn_take_f32(ls_arena *arena, const char *kind, size_t ro
 }
 /* Returns memory for scratch->cross from the arena; NULL if it is not needed. */
 void *ls_nn_take_cross(const ls_nn *nn, ls_arena *arena);
-/* Takes memory from the arena for scratch->rows, ->joined and ->cross, if the workers of a TP group share sums. */
+/* Takes memory from the arena for those of scratch->rows, ->joined and ->cross that gathering and ls_nn_join() need:
+ * none without a TP group, and none in fp32 without sequence parallelism. */
 void ls_nn_take_joins(const ls_nn *nn, ls_arena *arena, ls_scratch *scratch);
 /* Returns the writable address `elems` elements behind `act`, a tensor of the policy's type act. */
 static inline void *ls_nn_at(const ls_nn *nn, void *act, size_t elems) {
