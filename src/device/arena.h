@@ -70,12 +70,13 @@ typedef struct ls_arena {
  * two; 0: 64. */
 void ls_arena_measure(ls_arena *arena, size_t align);
 /* Starts carving `memory`, which the arena borrows. It must be aligned to `align` and have exactly the measured number
- * of `bytes`; memory that is not aligned, or NULL, is an error that ls_arena_finish() reports. */
+ * of `bytes`; memory that is not aligned, or NULL for more than 0 bytes, is an error that ls_arena_finish() reports. */
 void ls_arena_carve(ls_arena *arena, size_t align, void *memory, size_t bytes);
 
 /* Takes the next piece of `bytes`, which may be 0, rounded up to the alignment. `kind` is a string literal such as
- * "parameters", which the arena keeps; it counts bytes by it. Returns NULL while measuring and after an error; more
- * bytes than were measured are an error. The memory keeps what is in it: only the source has zeroed it. */
+ * "parameters", which the arena keeps; it counts bytes by it. Returns NULL while measuring and after an error. Errors
+ * of the arena: more bytes than were measured, and more than LS_ARENA_KINDS_MAX kinds. The memory keeps what is in it:
+ * only the source has zeroed it, and a piece of an earlier phase may have been there. */
 void *ls_arena_take(ls_arena *arena, const char *kind, size_t bytes);
 /* Takes one piece of `count` elements of `each` bytes. If their product overflows, that is an error of the arena. */
 void *ls_arena_take_array(ls_arena *arena, const char *kind, size_t count, size_t each);

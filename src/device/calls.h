@@ -40,7 +40,7 @@
  * those of this one. So a group may come in any number of calls. It needs groups == 1, else LS_ERR_INPUT.
  *
  * `block`: tokens of a chain. The tokens of a slice are cut into blocks of so many, each block is a chain, and the
- * chains are added in order. 0: the slice is one chain. The matrix unit hgmma uses blocks of 64. */
+ * chains are added in order. 0: the slice is one chain. With tensor cores the layers ask for blocks of 64. */
 #define LS_ARGS_ls_token_groups(X)                                                                                     \
     X(SIZE, T)                                                                                                         \
     X(VALUE, int, slices)                                                                                              \
@@ -60,7 +60,8 @@ ls_status ls_check_float(const char *what, ls_dtype dtype);
 ls_status ls_check_half(const char *what, ls_dtype dtype);
 /* Checks that the number of contributions to a tree sum is 1 … LS_GROUPS_MAX. */
 ls_status ls_check_leaves(int leaves);
-/* Checks that the numbers of groups, slices and tokens are valid, and that the bounds ascend. */
+/* Checks that the numbers of groups, slices and tokens are valid, that the bounds of groups and slices begin at 0 and
+ * never fall, and that a call that accumulates has one group. */
 ls_status ls_token_groups_check(const ls_token_groups *groups);
 /* Checks groups as ls_token_groups_check() does, and that their sequences have exactly `rows` rows. */
 ls_status ls_token_groups_check_rows(const ls_token_groups *groups, size_t rows);
@@ -143,9 +144,9 @@ typedef enum ls_gemm_end {
     X(LIST, ls_gemm_grid, c_rows, 1)     /* where the rows of C lie; not with accumulate or siblings */
 LS_DECLARE_ARGS(ls_gemm);
 
-/* Checks that types, unit, epilogue and options of a matmul go together, and that this CPU has the matrix unit (hgmma,
- * which a CPU emulates, always). LS_ERR_INPUT if not. Does not check sizes, pointers, or whether the device has this
- * epilogue. */
+/* Checks that types, unit, epilogue and options of a matmul go together, and that this CPU has the matrix unit (tensor
+ * cores, which a CPU emulates, always). LS_ERR_INPUT if not. Does not check sizes, pointers, or whether the device has
+ * this epilogue. */
 ls_status ls_gemm_check(const ls_gemm *g);
 
 /* ---- images ------------------------------------------------------------------------------------------------------ */
@@ -511,8 +512,8 @@ LS_DECLARE_ARGS(ls_rope_call);
  *
  *     loss_max → gather m and z_target, max → loss_sums → gather sums, tree_sum → l → loss_values, loss_grad
  *
- * 16-bit logits are those of the unit hgmma, whose sums have an order of their own; dz is of their type then, and there
- * are at most LS_GEMM_SLICES_MAX slices. */
+ * 16-bit logits are those of models trained with tensor cores, whose sums have an order of their own; dz is of their
+ * type then, and there are at most LS_GEMM_SLICES_MAX slices. */
 #define LS_ARGS_ls_loss_call(X)                                                                                        \
     X(SIZE, rows)                                                                                                      \
     X(IN_AS, c->z_dtype, z, c->z_stride)                                                                               \
@@ -591,7 +592,8 @@ typedef struct ls_attention_drop {
     X(STRUCT, ls_attention_in, k)                                                                                      \
     X(STRUCT, ls_attention_in, v)                                                                                      \
     X(STRUCT, ls_attention_out, o)                                                                                     \
-    /* One number for a query and head: [head·stat_stride + row]; dots is D of the contract. */                       \
+    /* One number for a query and head: [head·stat_stride + row]. m: the maximum of the scaled scores or, with tensor \
+     * cores, of the scores before the scale; dots: D of the contract */                                               \
     X(OUT, float, m, LS_WHOLE)                                                                                         \
     X(OUT, float, l, LS_WHOLE)                                                                                         \
     X(OUT, float, dots, LS_WHOLE)                                                                                      \
@@ -666,7 +668,8 @@ LS_DECLARE_ARGS(ls_state_sums_call);
     /* Number of w, those of the moments follow; place of the piece in the tensor. */                                  \
     X(VALUE, uint64_t, tensor)                                                                                         \
     X(VALUE, uint64_t, first)                                                                                          \
-    /* The sum of the piece's `copy`, two 16-bit numbers as one element, as tensor copy_tensor; NULL: none. */         \
+    /* The sum of the piece's `copy`, two 16-bit numbers as one element, as tensor copy_tensor; NULL: none. A CPU      \
+     * makes it only along with state sums or block sums. */                                                           \
     X(OUT, ls_hash128, copy, LS_WHOLE)                                                                                 \
     X(VALUE, uint64_t, copy_tensor)
 LS_DECLARE_ARGS(ls_update_sums);
@@ -681,15 +684,16 @@ enum { LS_CHECK_BLOCK = 2048 };
     X(OUT, uint64_t, damage, LS_WHOLE)
 LS_DECLARE_ARGS(ls_update_check);
 
-/* Returns how many numbers ls_update_check.sums has for a tensor of `elems` elements: two blocks more than the tensor
- * has, because a device may keep two sums of a block whose elements go to two state sums. */
+/* Returns how many numbers ls_update_check.sums has for a tensor of `elems` elements: those of at least two blocks more
+ * than the tensor has, because a device may keep two sums of a block whose elements go to two state sums. 0 for an
+ * empty tensor. */
 static inline size_t ls_check_sums(size_t elems) {
     return elems > 0 ? (elems / LS_CHECK_BLOCK + 3) * (size_t)LS_STATE_TENSORS : 0;
 }
 
 /* A block of LS_CHECK_BLOCK elements whose checksum differs. */
 typedef struct ls_damage {
-    uint32_t name;  /* number of the tensor: ls_update_piece.name */
+    uint32_t name;  /* number of the tensor, ls_update_piece.name; below 2^30 */
     int state;      /* 0: w, 1 and 2: moments */
     uint64_t block; /* its number in the tensor */
 } ls_damage;
@@ -744,8 +748,8 @@ ls_status ls_check_update(const ls_update_call *call);
 
 enum { LS_UPDATE_STATE_MAX = 3 * LS_STATE_TENSORS };
 /* Lists the state sums that elements begin … end − 1 of a piece need, as arguments of ops->state_sums: at most three
- * for w and each moment, because the range may begin in `rest`, cross `once`, and end in `rest`. Returns how many it
- * wrote to `out`. Sums that are NULL and moments that are absent give none; the sum of `copy` is not included. */
+ * for w and for each moment, because the range may begin in `rest`, cross `once`, and end in `rest`. Returns how many
+ * it wrote to `out`. Sums that are NULL and moments that are absent give none; the sum of `copy` is not included. */
 int ls_update_state_pieces(const ls_update_piece *piece, size_t begin, size_t end,
                            ls_state_piece out[LS_UPDATE_STATE_MAX]);
 

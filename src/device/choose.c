@@ -26,15 +26,18 @@ bool ls_device_is_gpu(const char *name) { return name && gpu_number(name) >= -1;
 
 ls_status (*ls_device_fake)(ls_device **out);
 
+/* Returns whether `name` is "fake" in a test program that has set ls_device_fake. */
 static bool is_fake(const char *name) { return ls_device_fake && strcmp(name, "fake") == 0; }
 
 bool ls_device_is_apart(const char *name) { return name && (ls_device_is_gpu(name) || is_fake(name)); }
 
+/* Returns LS_ERR_INPUT for a name that no device has. */
 static ls_status refuse_name(const char *name) {
     return ls_fail(LS_ERR_INPUT,
                    "no device is called %.40s; choose auto, cpu, cuda or cuda:N, N the number of a GPU from 0", name);
 }
 
+/* Opens GPU `local` modulo the number of GPUs, for "cuda" without a number. */
 static ls_status open_gpu_in_turn(int local, ls_device **out) {
     int count;
     LS_TRY(ls_cuda_count(&count));
@@ -77,6 +80,7 @@ static void survey_gpus(int workers) {
     (void)snprintf(known.message, sizeof known.message, "%s", known.status == LS_OK ? "" : ls_status_message());
 }
 
+/* Writes out->about for GPUs that "auto" has chosen: as many as the workers use, with the properties of the first. */
 static void describe_gpus(ls_device_choice *out, int workers) {
     const ls_gpu *gpu = known.survey.gpu;
     int used = workers < known.survey.count ? workers : known.survey.count;
@@ -85,7 +89,8 @@ static void describe_gpus(ls_device_choice *out, int workers) {
                    gpu->kernels == LS_GPU_KERNELS_BUILT_IN ? "kernels built in" : "kernels compiled by NVRTC");
 }
 
-/* Returns the unit of GPU `number`, or of all GPUs if it is negative; LS_UNIT_CHAIN if they have none or differ. */
+/* Returns the unit of GPU `number`, or of all GPUs if it is negative; LS_UNIT_CHAIN if they have none or differ;
+ * LS_UNIT_HGMMA if there is no such GPU. */
 static ls_unit unit_of_gpus(int number) {
     const ls_gpu_survey *s = &known.survey;
     int first = number < 0 ? 0 : number, end = number < 0 ? s->count : number + 1;
@@ -177,6 +182,8 @@ ls_unit ls_device_default_unit(const char *name) {
     return unit == LS_UNIT_CHAIN || are_by_formula(number) ? unit : LS_UNIT_CHAIN;
 }
 
+/* Chooses for "auto": "cuda" if the survey succeeded and `unit` is chain or the unit of all GPUs, else "cpu". Sets
+ * out->about in both cases, except where there is no GPU or no CUDA. */
 static void choose_auto(int workers, ls_unit unit, ls_device_choice *out) {
     (void)snprintf(out->name, sizeof out->name, "cpu");
     if (!ls_cuda_is_installed()) return;

@@ -10,7 +10,8 @@
 
 /* Computes y from x, w and bias (NULL: none). */
 ls_status ls_conv_forward(ls_device *device, const ls_conv_call *call);
-/* Computes all of dx from dy and w, by stride_y · stride_x matmuls; pixels that no window reaches get +0. */
+/* Computes all of dx from dy and w, by one matmul for each remainder of a pixel by the strides: stride_y · stride_x of
+ * them, or fewer in a smaller image. Pixels that no window reaches get +0. */
 ls_status ls_conv_input_grad(ls_device *device, const ls_conv_call *call);
 /* Computes dw from dy and x, summed over positions by groups (slices, bounds), with siblings as ls_gemm has them. */
 ls_status ls_conv_weight_grad(ls_device *device, const ls_conv_call *call);

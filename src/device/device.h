@@ -45,7 +45,7 @@ enum { LS_QUEUE_COMPUTE, LS_QUEUE_COMM, LS_QUEUE_RECEIVE = LS_QUEUE_COMM + 4, LS
  */
 typedef struct ls_event {
     int queue;
-    uint64_t number; /* counts the events of the device, or of the queue, from 1 */
+    uint64_t number; /* counts the events of the device, or of the queue, from 1; 0 on a device without hardware */
 } ls_event;
 
 /* The name by which another process opens shared memory. */
@@ -214,8 +214,9 @@ static inline ls_status ls_device_rescue(ls_device *device, void *host, const vo
     return device->calls->rescue(device, host, from, bytes);
 }
 
-/* Allocates host memory to which ls_device_copy_out() is fastest: pinned memory on GPUs, at most four blocks of it. The
- * caller frees it on the same device with the same number of bytes. */
+/* Allocates host memory to which ls_device_copy_out() is fastest: pinned memory on GPUs, at most four blocks at a time
+ * (LS_ERR_RESOURCE for more); pages of the process on other devices. The caller frees it on the same device with the
+ * same number of bytes. */
 static inline ls_status ls_device_host_alloc(ls_device *device, size_t bytes, void **out) {
     if (device->calls->host_alloc && bytes > 0) return device->calls->host_alloc(device, bytes, out);
     return ls_pages_alloc(bytes, out);

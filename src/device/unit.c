@@ -37,7 +37,8 @@ bool ls_unit_is_here(ls_unit unit) {
 
 bool ls_unit_is_fast_here(ls_unit unit) { return !ls_unit_is_tensor_core(unit) && ls_unit_is_here(unit); }
 
-/* "chain, bfmmla" */
+/* Writes the names of all units, or with here_only of those that are here, such as "chain, bfmmla"; what exceeds the
+ * capacity is cut off. */
 static void list_units(char *text, size_t capacity, bool here_only) {
     size_t used = 0;
     for (int u = 0; u < LS_UNITS && used < capacity; u++)

@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "device/ops.h"
 
-/* At most; products of whole tiles and of odd sizes. */
+/* LINES_MAX, K_MAX: m, n and k of a matmul at most. KINDS: kinds of lines of A and B; C_KINDS: of elements of C. */
 enum { LINES_MAX = 48, K_MAX = 64, KINDS = 8, C_KINDS = 5 };
 
 typedef struct check_size {
@@ -21,7 +21,8 @@ typedef struct numbers {
     uint32_t c[LINES_MAX * LINES_MAX];
 } numbers;
 
-/* What a line is made of, by its number: so every kind meets every kind. */
+/* Returns the pattern of value k of a line of A or B, of this 16-bit type. The number of the line (modulo KINDS)
+ * decides which kind of numbers it is made of, so every kind of line of A meets every kind of B. */
 static uint16_t number_of(ls_dtype dtype, size_t line, size_t k, uint32_t random) {
     const uint32_t fraction_bits = dtype == LS_BF16 ? 7 : 10, highest = dtype == LS_BF16 ? 254 : 30, half = highest / 2;
     const uint32_t fraction = random & ((1u << fraction_bits) - 1), sign = random >> 15 & 1, r = random >> 16;
@@ -39,6 +40,7 @@ static uint16_t number_of(ls_dtype dtype, size_t line, size_t k, uint32_t random
     return (uint16_t)(sign << 15 | e << fraction_bits | fraction);
 }
 
+/* Returns the fp32 pattern of an element of C of kind `kind` modulo C_KINDS, the last of which is any pattern. */
 static uint32_t c_of(size_t kind, uint32_t random) {
     switch (kind % C_KINDS) {
     case 0: return random & 0x80000000u;                                            /* a zero */
@@ -49,6 +51,7 @@ static uint32_t c_of(size_t kind, uint32_t random) {
     }
 }
 
+/* Fills a, b and c of *x, the same in every call for a type. */
 static void make_numbers(numbers *x, ls_dtype dtype) {
     enum { PURPOSE = 0x48474D41 };
     const ls_rng_key a = ls_rng_key_make(0, PURPOSE, 0), b = ls_rng_key_make(0, PURPOSE, 1),
@@ -62,7 +65,8 @@ static void make_numbers(numbers *x, ls_dtype dtype) {
         x->c[i] = c_of(i / LINES_MAX + i % LINES_MAX / KINDS, ls_rng_u32(c, i));
 }
 
-/* Chains that go on from c; the result is in x->c. */
+/* Computes x->c = x->c + a·bᵀ on a device by the unit. x is memory of the host, copied there and back. On a device that
+ * is not the host's, a planted fault (LS_FAULT_PRODUCT) may spoil the result. */
 static ls_status multiply(ls_device *device, ls_unit unit, ls_dtype dtype, check_size size, numbers *x) {
     void *memory = NULL;
     LS_TRY(ls_device_alloc(device, sizeof *x, &memory));
@@ -80,6 +84,7 @@ static ls_status multiply(ls_device *device, ls_unit unit, ls_dtype dtype, check
     return status;
 }
 
+/* Returns whether an fp32 pattern is a NaN. */
 static bool is_nan(uint32_t bits) { return (bits & 0x7FFFFFFFu) > 0x7F800000u; }
 
 /* Counts a compared number, and notes the first one that differs: element i, j of `what`. */
@@ -146,7 +151,8 @@ static ls_status run_attention(ls_device *device, ls_unit unit, ls_dtype dtype, 
     return status;
 }
 
-/* Compares attention. Its exponentials are instructions of the GPU (ex2), which published formulas do not describe. */
+/* Compares attention: the sums of exponentials and the output, bit by bit, also of NaN. Its exponentials are
+ * instructions of the GPU (ex2), which published formulas do not describe. */
 static ls_status compare_exponentials(ls_device *device, ls_device *cpu, ls_unit unit, ls_dtype dtype,
                                       ls_unit_report *out) {
     enum { PURPOSE = 0x45585032 };
@@ -171,7 +177,9 @@ static ls_status compare_exponentials(ls_device *device, ls_device *cpu, ls_unit
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
-/* A report counts all differences; otherwise the comparison stops after the first matmul that differs. */
+/* Compares the device with a CPU that computes by the formula, in *out. A report (is_report) counts all differences, in
+ * matmuls and attention; otherwise the comparison stops after the first matmul that differs, and attention is compared
+ * only if none does and the unit is not hgmma. */
 static ls_status compare_unit(ls_device *device, ls_unit unit, ls_dtype dtype, bool is_report, ls_unit_report *out) {
     ls_device *cpu = NULL;
     *out = (ls_unit_report){0};

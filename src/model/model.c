@@ -6,7 +6,7 @@
 #include "model/image_blocks.h"
 #include "model/shape_file.h"
 
-/* Fails unless the number of slices is a power of two, at most the number of key/value heads. */
+/* Fails unless the number of slices is a power of two, at most LS_SLICES_MAX and the number of key/value heads. */
 static ls_status check_slices(const ls_shape *shape, int slices) {
     if (slices >= 1 && slices <= LS_SLICES_MAX && (slices & (slices - 1)) == 0 && (size_t)slices <= shape->kv_heads)
         return LS_OK;
@@ -17,7 +17,7 @@ static ls_status check_slices(const ls_shape *shape, int slices) {
 }
 
 /* Sets kind and parameters of each block, and numbers the parameters in the order of blocks. All slices are this
- * worker's at first. */
+ * worker's at first. With tied tables the last block borrows the embedding's. */
 static void fill_blocks(ls_model *model) {
     uint32_t number = 0;
     if (ls_shape_sees_images(&model->shape)) ls_image_blocks(model);

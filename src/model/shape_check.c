@@ -43,7 +43,7 @@ static ls_status check_list(const ls_shape *shape, const ls_field *field) {
     return LS_OK;
 }
 
-/* Checks every field of the family that has a range. */
+/* Checks the range of every size, number, list by layer and hidden layer that the family has. */
 static ls_status check_ranges(const ls_shape *shape) {
     for (ls_field_id id = 0; id < LS_FIELD_COUNT; id++) {
         const ls_field *field = &ls_fields[id];
@@ -105,7 +105,8 @@ static bool add_matrix(size_t *elems, size_t count, size_t rows, size_t columns)
            !__builtin_add_overflow(*elems, more, elems);
 }
 
-/* Fails if the parameters have more bytes than any machine has. */
+/* Fails if the number of parameters overflows, or they would have more than WEIGHT_BYTES_MAX bytes in fp32. Norms and
+ * biases of a layer count as six rows of the width. */
 static ls_status check_weights(const ls_shape *shape) {
     size_t elems = 0, tables = shape->tied ? 1 : 2;
     bool fits = add_matrix(&elems, tables, shape->V, shape->C) && add_matrix(&elems, 1, shape->T, shape->C) &&
@@ -119,7 +120,7 @@ static ls_status check_weights(const ls_shape *shape) {
                    shape->name, shape->V, shape->C, shape->L, shape->hidden);
 }
 
-/* Fails if the images are too small for the family. */
+/* Fails if ls_image_shape_fill(), which also computes the sizes that follow from the family, fails. */
 static ls_status check_image(const ls_shape *shape) {
     ls_shape filled = *shape;
     LS_TRY(ls_image_shape_fill(&filled));

@@ -68,7 +68,8 @@ static ls_status collect_keys(const json_t *json, const char *(*key_at)(int i), 
 
 /* ---- values of fields -------------------------------------------------------------------------------------------- */
 
-/* Reads "rope-scaling": false switches it off; missing members keep those of the preset. */
+/* Reads "rope-scaling": false switches it off; missing members keep those of the preset if that is scaled. Else low is
+ * 1 and high 4 where they are missing, and factor and original must be given. */
 static ls_status read_scaling(const json_t *json, const char *key, ls_shape *out) {
     const char *keys[LS_SCALING_COUNT] = {NULL};
     ls_rope_shape *rope = &out->rope;
@@ -268,7 +269,8 @@ void ls_shape_set_usual(ls_shape *out) {
 }
 
 /* Computes the fields that follow from others, unless the file gives them: kv-heads, head-size and hidden; for images
- * all sizes. */
+ * all sizes. In a file with a preset only those whose heads or width the file gives; kv-heads only if the preset has as
+ * many as heads. A gated MLP's hidden cannot follow: it must be given with the width. */
 static ls_status derive(const given *has, const ls_shape *preset, ls_shape *out) {
     bool is_new = !has->key[PRESET], has_new_heads = is_new || has->key[LS_FIELD_HEADS],
          has_new_width = is_new || has->key[LS_FIELD_WIDTH];
@@ -306,7 +308,8 @@ static ls_status from_own(const json_t *json, ls_shape *out) {
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* Names the shape after its file without the suffix, or after the folder of a config.json. */
+/* Names the shape after its file, up to the first dot, or after the folder of a config.json; "model" if there is no
+ * such name, or it begins with a dot. */
 static void name_from(const char *source, char name[LS_SHAPE_NAME_MAX]) {
     const char *slash = strrchr(source, '/'), *file = slash ? slash + 1 : source, *begin = file;
     size_t length = strcspn(file, ".");

@@ -26,9 +26,9 @@ typedef struct key_row {
     const char *key;
     key_kind kind;
     ls_field_id field;
-    bool is_needed, is_written,
-        wanted; /* is_needed: FIELD that must not be absent; is_written: ls_shape_to_hf() writes it */
-    double absent;
+    bool is_needed, is_written, wanted; /* is_needed: FIELD that must not be absent; is_written: ls_shape_to_hf() writes
+                                           it, as each with `write` */
+    double absent; /* FIELD: its value where the key is absent; 0: derived from others, or the family's usual value */
     const char *text[2];
     const char *why;         /* NOTHING: what is not supported */
     const char *when_absent; /* NOTHING: the value that transformers takes for a key that is absent; NULL: null */
@@ -111,8 +111,10 @@ static ls_status read_rotation(const json_t *json, bool is_partial, ls_shape *ou
     return LS_OK;
 }
 
+/* Reads the rotation for families whose heads are rotated whole. */
 static ls_status read_rope(const json_t *json, ls_shape *out) { return read_rotation(json, false, out); }
 
+/* Reads the rotation for families that may rotate a part of each head. */
 static ls_status read_partial_rope(const json_t *json, ls_shape *out) { return read_rotation(json, true, out); }
 
 /* Writes the rotary base and its scaling; returns non-zero if memory is short. */
@@ -127,12 +129,14 @@ static int write_rope(json_t *json, const ls_shape *shape) {
            json_object_set_new(json, "rope_scaling", scaling);
 }
 
+/* Writes the rotation with the share of a head that is rotated, 1 for all; returns non-zero if memory is short. */
 static int write_partial_rope(json_t *json, const ls_shape *shape) {
     return write_rope(json, shape) | json_object_set_new(json, "partial_rotary_factor",
                                                          json_real(shape->rope_share == 0 ? 1 : shape->rope_share));
 }
 
-/* Shortens a list with a value for each layer to its period. Returns false if the period is too long for a list. */
+/* Shortens a list with a value for each layer to its period. Returns false, and leaves *out, if the period is longer
+ * than LS_SHAPE_LIST_MAX. */
 static bool shorten_list(const double *value, size_t count, ls_layer_list *out) {
     for (size_t period = 1; period <= LS_SHAPE_LIST_MAX; period++) {
         size_t i = period;
@@ -175,6 +179,7 @@ static ls_status read_unrotated(const json_t *json, ls_shape *out) {
     return status;
 }
 
+/* Writes 1 for each layer that is rotated and 0 for the others; returns non-zero if memory is short. */
 static int write_unrotated(json_t *json, const ls_shape *shape) {
     json_t *list = json_array();
     int bad = list == NULL;
@@ -217,6 +222,7 @@ static ls_status read_biases(const json_t *json, ls_shape *out) {
     return LS_OK;
 }
 
+/* Writes true if attention or the MLP has biases; returns non-zero if memory is short. */
 static int write_biases(json_t *json, const ls_shape *shape) {
     return json_object_set_new(json, "use_bias", json_boolean(shape->attention_bias || shape->mlp_bias));
 }
@@ -347,7 +353,7 @@ static const hf_family *const families[LS_ARCH_COUNT] = {
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* Reads a field of the shape, or sets its default; fails if it is needed. */
+/* Reads a field of the shape. If the key is absent: fails if it is needed, else sets row->absent unless that is 0. */
 static ls_status read_field(const json_t *json, const key_row *row, ls_shape *out) {
     const ls_field *field = &ls_fields[row->field];
     if (ls_shape_json_has(json, row->key)) return ls_shape_json_read(json, row->key, field, out);
@@ -412,7 +418,8 @@ static bool is_given(const json_t *json, const hf_family *family, ls_field_id fi
     return key && ls_shape_json_has(json, key);
 }
 
-/* Computes the sizes that config.json leaves out. */
+/* Computes the sizes that config.json leaves out: as many kv heads as heads, an MLP of four times the width, and heads
+ * that together have the width. Fails if the heads do not divide the width then. */
 static ls_status derive(const json_t *json, const hf_family *family, ls_shape *out) {
     if (!is_given(json, family, LS_FIELD_KV_HEADS)) out->kv_heads = out->H;
     if (!is_given(json, family, LS_FIELD_HIDDEN))

@@ -1,4 +1,5 @@
-/* shape_json.h: fields of a shape as members of JSON objects; for this folder only.
+/* shape_json.h: optional members of JSON objects, and fields of a shape as such members; and YAML text as JSON. For
+ * this folder, and for other files of the same kind (plan/hardware/machine_file.c, run/inputs/inputs.c).
  *
  * An absent member, and one that is null, leaves *out as it is. One of another type or range is LS_ERR_INPUT, and the
  * message names the member. */

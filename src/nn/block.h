@@ -48,8 +48,8 @@ typedef struct ls_block_traffic {
 typedef struct ls_block_cost {
     double product_flops;   /* of matmuls with weights */
     double attention_flops; /* causal: only keys that are seen count */
-    double weight_bytes;    /* of all parameters; a table that the head shares with the embedding counts in both */
-    double saved_bytes;     /* of what backward needs, including the block's input in the residual stream */
+    double weight_bytes;    /* of all parameters in fp32; a table that head and embedding share counts in both */
+    double saved_bytes;     /* of what backward needs: saved tensors, and the block's input but for the first block */
 } ls_block_cost;
 
 /* Height, width and channels of an image or feature map. */

@@ -33,11 +33,11 @@ enum { LS_GRAD_GROUPS_MAX = 64 };
 typedef struct ls_grad_step {
     size_t first, end;                     /* sequences, counted in the micro-batch */
     int groups;                            /* whole groups, or 1 for a part of one */
-    size_t bounds[LS_GRAD_GROUPS_MAX + 1]; /* ends of the groups, counted from `first` */
+    size_t bounds[LS_GRAD_GROUPS_MAX + 1]; /* 0, then the ends of the groups, in sequences counted from `first` */
     bool accumulate;                       /* continues the sum in its slot, of a group that an earlier step began */
     bool ends;                             /* the last step of its group(s) */
-    int group;                             /* the first one */
-    int at, joins;                         /* slot, and how many slots below it are added to the result */
+    int group;                             /* the first one, counted in the batch */
+    int at, joins; /* slot, and how many slots below it are added to the result; 0 unless ends */
 } ls_grad_step;
 
 /* Where a plan cuts besides micro-batches: not at all, at the ends of groups, or also at the ends of sequences. */
@@ -58,8 +58,9 @@ void ls_grad_plan_begin(ls_grad_plan *plan, size_t B, int G, ls_grad_cut cut);
  * the next step begins: `end` after the last. Sequences must come in order. */
 size_t ls_grad_plan_next(ls_grad_plan *plan, size_t begin, size_t end, size_t at, ls_grad_step *step);
 
-/* Slots that gradients need: `product` those that a matmul writes with its joins, `sum` those that are joined
- * afterwards, as leaves are too. `parts` is how many subtrees are left at the end: 1 for the whole batch. */
+/* Slots that the gradient of a parameter needs: `product` one whose matmul joins the slots below by itself, `sum` one
+ * whose steps are joined afterwards, in a slot of their own (vectors, tables, and every gradient with leaves). `parts`
+ * is how many subtrees are left at the end: 1 for the whole batch. */
 typedef struct ls_grad_slots {
     int product, sum, parts;
 } ls_grad_slots;
@@ -80,7 +81,8 @@ ls_grad_parts ls_grad_parts_begin(const ls_grad_step *steps);
 /* Gets the part at sequence `at` of a chunk that is sequences begin … end−1, all counted in the micro-batch; the part
  * counts from `begin`. Returns where the next part begins. Sequences must come in order. */
 size_t ls_grad_parts_next(ls_grad_parts *parts, size_t begin, size_t end, size_t at, ls_grad_step *part);
-/* Returns how many slots a matmul writes for such parts of the steps of a micro-batch. */
+/* Returns how many slots, counted from slot 0, matmuls need for such parts of the steps of a micro-batch of
+ * `sequences`, in chunks of `chunk`; with `leaves` no matmul joins slots by itself. */
 int ls_grad_parts_slots(const ls_grad_step *steps, size_t sequences, size_t chunk, bool leaves);
 
 #endif

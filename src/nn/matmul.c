@@ -27,8 +27,8 @@ static ls_gemm projection(const ls_nn *nn, void *y, size_t y_stride, ls_dtype dt
     return call;
 }
 
-/* Runs y = x·Wᵀ + bias, and shows the result to the observer. Columns between w's rows and y_stride are then set to
- * 0, because the observer reads them too. */
+/* Runs y = x·Wᵀ + bias, and shows the result to the observer, if there is one. Only then are columns between w's rows
+ * and y_stride set to 0 first, because the observer reads them too. */
 static ls_status project(const ls_nn *nn, void *y, size_t y_stride, ls_dtype dtype, const void *x, const ls_param *w,
                          const ls_param *bias) {
     ls_gemm call = projection(nn, y, y_stride, dtype, x, w, bias);
@@ -195,8 +195,8 @@ ls_status ls_nn_grad_end(const ls_nn *nn, const ls_param *param, const ls_grad *
     return ls_nn_grad_join(nn, grad, step->at, step->joins, elems);
 }
 
-/* Runs one step of a weight gradient: `call` has the operands; adds the tokens of the step's groups, and joins the
- * sum to slots below. */
+/* Runs one step of a weight gradient: `call` has the operands; adds the tokens of the step's groups, and joins the sum
+ * to the slots below: in the matmul itself, as siblings, unless leaves are wanted or the step continues a group. */
 static ls_status matrix_step(const ls_nn *nn, const ls_param *w, const ls_grad_step *step, ls_gemm call) {
     const ls_grad *grad = &w->grad;
     size_t tokens[LS_GRAD_GROUPS_MAX + 1];

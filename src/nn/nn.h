@@ -18,7 +18,7 @@
  *
  * Types. Tensors of type void * are of the policy's type for operands and results of matmuls, `act`: a matmul's
  * result is rounded once, after the sum over the TP group and the bias, and every worker reads the rounded value
- * (rule 10). hgmma is the matrix unit of GPUs (tensor cores).
+ * (rule 10). Some rules differ with tensor cores, the matrix units of GPUs (ls_unit_is_tensor_core()).
  *
  * Everything that is written is memory of the device. Functions return what the device's operations return. */
 #ifndef LS_NN_NN_H
@@ -74,8 +74,10 @@ typedef struct ls_leaf_watch {
     void *ctx;
 } ls_leaf_watch;
 
-/* Observer of results on the way: called with the result of each matmul, before it is joined over the TP group. The
- * partition uses it for hashes of results (bisect) and to find where a value first is not finite. */
+/* Observer of results on the way: called with the result of each matmul and convolution of forward and of the gradients
+ * of activations (not of weights), and of an embedding that a TP group shares, before it is joined over the group. With
+ * an observer no matmul is fused with its epilogue. The partition uses it for hashes of results (bisect) and to find
+ * where a value first is not finite. */
 typedef struct ls_made_part {
     size_t first, count; /* sequences of the micro-batch */
     int made;            /* results of these so far */
@@ -117,13 +119,13 @@ typedef struct ls_nn_rope {
 
 /* The rows of a micro-batch; ls_nn_set_rows() and generation set them. */
 typedef struct ls_micro_rows {
-    size_t B, T, first;      /* sequences, tokens of each, and the position of the first token */
+    size_t B, T, first;      /* sequences, tokens of each, and the position of the first token: 0 but in generation */
     size_t token0, stream_T; /* of a sequence: tokens token0 … token0 + stream_T − 1 are in the stream here */
 } ls_micro_rows;
 
 /* What a micro-batch reads: memory of the device. */
 typedef struct ls_nn_input {
-    const int32_t *ids, *targets; /* one for each row */
+    const int32_t *ids, *targets; /* one for each row; targets NULL: logits are wanted, not losses */
     const float *images;          /* of image models, in the place of ids: [B][height][width][channels] */
 } ls_nn_input;
 
@@ -132,14 +134,14 @@ typedef struct ls_nn_grads {
     float loss_scale;          /* the power of two with which backward starts */
     const ls_grad_step *steps; /* of this micro-batch */
     int nsteps;
-    bool leaves;        /* steps end with groups */
+    bool leaves;        /* every step ends with its group at the latest, so each group has a leaf (grad_plan.h) */
     const bool *absent; /* host, by group: its gradients count as absent; NULL: none does */
     ls_leaf_watch watch;
 } ls_nn_grads;
 
 /* Counters of gradients of activations that are rounded to 16 bits. */
 typedef struct ls_nn_rounded {
-    int64_t *counts; /* NULL: nothing is counted */
+    int64_t *counts; /* device: [LS_COUNTS], by ls_count; NULL: nothing is counted */
     int64_t *elems;  /* host: how many were rounded */
 } ls_nn_rounded;
 
@@ -196,7 +198,8 @@ static inline float *ls_nn_take_f32(ls_arena *arena, const char *kind, size_t ro
 }
 /* Returns memory for scratch->cross from the arena; NULL if it is not needed. */
 void *ls_nn_take_cross(const ls_nn *nn, ls_arena *arena);
-/* Takes memory from the arena for scratch->rows, ->joined and ->cross, if the workers of a TP group share sums. */
+/* Takes memory from the arena for those of scratch->rows, ->joined and ->cross that gathering and ls_nn_join() need:
+ * none without a TP group, and none in fp32 without sequence parallelism. */
 void ls_nn_take_joins(const ls_nn *nn, ls_arena *arena, ls_scratch *scratch);
 /* Returns the writable address `elems` elements behind `act`, a tensor of the policy's type act. */
 static inline void *ls_nn_at(const ls_nn *nn, void *act, size_t elems) {
@@ -213,7 +216,8 @@ static inline const void *ls_nn_weight(const ls_nn *nn, const ls_param *w) {
 
 /* ---- the TP group (param_slices.c) ------------------------------------------------------------------------------- */
 
-/* Gathers all rows from the rows of the stream. *all is `space`, or `stream` itself if this worker has all rows. */
+/* Gathers all rows from the rows of the stream. *all is `space`, or `stream` itself without sequence parallelism,
+ * because this worker then has all rows. If nothing is moved (no communicator), `space` is not written. */
 ls_status ls_nn_gather(const ls_nn *nn, const void *stream, ls_dtype dtype, void *space, const void **all);
 /* Returns where a layer writes its fp32 part of a sum over the TP group, for all rows: `stream`, the memory of the
  * result, or scratch if the result has another type or fewer rows. */
@@ -221,11 +225,11 @@ static inline float *ls_nn_partial(const ls_nn *nn, void *stream, ls_dtype dtype
     return nn->tp.sequence_parallel || dtype != LS_F32 ? nn->scratch.rows : stream;
 }
 /* Adds the parts of the TP group in the order of slices, then the bias (or NULL), and rounds the result: from
- * ls_nn_partial() to `stream`. */
+ * ls_nn_partial() to `stream`. Every worker gets all rows or, with sequence parallelism, its own rows of the stream. */
 ls_status ls_nn_join(const ls_nn *nn, void *stream, ls_dtype dtype, const ls_param *bias);
 
-/* Passes the result of a matmul, a convolution or an embedding to the observer `made`. Layers call it for each such
- * result, before ls_nn_join(). */
+/* Passes the result of a matmul, a convolution or an embedding that a TP group shares to the observer `made`; does
+ * nothing without one. Layers call it for each such result but the gradients of weights, before ls_nn_join(). */
 static inline ls_status ls_nn_made(const ls_nn *nn, const void *y, ls_dtype dtype, size_t elems) {
     return nn->made.take ? nn->made.take(nn->made.ctx, nn->made.part, y, dtype, elems) : LS_OK;
 }
@@ -252,16 +256,18 @@ ls_status ls_nn_project_gated_grad(const ls_nn *nn, void *dpre, void *y, const v
 static inline ls_dtype ls_nn_logits_dtype(const ls_nn *nn) {
     return ls_unit_is_tensor_core(nn->policy.unit) ? nn->policy.act : LS_F32;
 }
-/* Computes logits y = x·Wᵀ, without bias. */
+/* Computes logits y = x·Wᵀ, without bias, of type ls_nn_logits_dtype(), for this worker's rows of the table; rows of y
+ * are own.logits elements apart. */
 ls_status ls_nn_logits(const ls_nn *nn, void *y, const void *x, const ls_param *table);
 /* Computes y[stream][columns] = x[rows][k]·W[k][columns] + bias, summed over the TP group. Slices cut k at the ends of
  * units of W. */
 ls_status ls_nn_project_sliced(const ls_nn *nn, void *y, const void *x, const ls_param *w, const ls_param *bias);
-enum { LS_NN_VOCABULARY_PIECE = 512 }; /* most rows of a piece of a slice of the vocabulary */
+enum { LS_NN_VOCABULARY_PIECE = 512 }; /* rows that a piece of a slice of the vocabulary should have at most */
 /* Computes ls_nn_project_sliced() for a table of the vocabulary. Its slices are cut further, in halves, while a piece
- * has more than LS_NN_VOCABULARY_PIECE rows, because a row has one large term, that of its target: in a long chain (a
- * sum in ascending order) the many small terms after it would lose their last bits. The pieces of a slice are a
- * subtree. hgmma has no pieces, because each would cost a GPU another pass over its sums. */
+ * has more than LS_NN_VOCABULARY_PIECE rows and all slices together have at most LS_GEMM_SLICES_MAX pieces, because a
+ * row has one large term, that of its target: in a long chain (a sum in ascending order) the many small terms after it
+ * would lose their last bits. The pieces of a slice are a subtree. With tensor cores there are no pieces, because each
+ * would cost a GPU another pass over its sums. */
 ls_status ls_nn_project_vocabulary(const ls_nn *nn, void *y, const void *x, size_t x_stride, const ls_param *table);
 /* Computes the gradient of W[m][n], aᵀ·b, from a[rows][m] and b[rows][n], in the steps of this micro-batch. */
 ls_status ls_nn_grad_matrix(const ls_nn *nn, const ls_param *w, const void *a, size_t m, size_t a_stride, const void *b,
@@ -276,9 +282,9 @@ static inline ls_grad_rows ls_nn_grad_rows(const ls_nn *nn, const ls_param *para
 }
 
 enum { LS_NN_TOKEN_BLOCK = 64 }; /* tokens of a block */
-/* Returns the tokens of a step as kernels that sum over tokens take them; it points into the step. With hgmma the
- * chains are cut into blocks of LS_NN_TOKEN_BLOCK, so that a GPU has enough chains to compute a norm's gradients in one
- * pass. */
+/* Returns the tokens of a step as kernels that sum over tokens take them; it points into the step. With tensor cores
+ * the chains are cut into blocks of LS_NN_TOKEN_BLOCK, so that a GPU has enough chains to compute a norm's gradients in
+ * one pass. */
 ls_token_groups ls_nn_groups(const ls_nn *nn, const ls_grad_step *step);
 /* Adds slot[at] to the `joins` entries below it; the sum is then in slot[at − joins]. */
 ls_status ls_nn_grad_join(const ls_nn *nn, const ls_grad *grad, int at, int joins, size_t elems);

@@ -74,6 +74,7 @@ typedef struct ls_param_range {
     size_t begin, end;
 } ls_param_range;
 
+/* Returns how many elements the range has. */
 static inline size_t ls_param_range_elems(ls_param_range range) { return range.end - range.begin; }
 
 /* Gradients of one use of a parameter. Slot 0 is where the finished one is; the others hold subtrees (grad_plan.h).
@@ -93,7 +94,7 @@ typedef struct ls_param {
     size_t grain; /* slices end at multiples of so many units; 0: at any */
     int parts;
     ls_param_part part[LS_PARAM_PARTS_MAX];
-    size_t positions; /* of a token or image, that a matmul with it has: those of a convolution; else 1 */
+    size_t positions; /* of a matrix: rows of its matmul for a token or image: 1, or the pixels of a convolution */
     bool split;       /* cut into slices; otherwise one slice has it all */
     bool of_slices; /* a vector that all slices use, each for its own heads: row i of its gradient is that of slice i */
     bool decay;     /* weight decay applies */
@@ -129,9 +130,10 @@ static inline size_t ls_param_elems(const ls_param *param) { return param->rows 
 /* Returns how many slices this parameter is cut into when layers are cut into `slices`: all of them, or 1. */
 static inline int ls_param_slices(const ls_param *param, int slices) { return param->split ? slices : 1; }
 /* Returns the first row in memory of slice i of `slices`, counted over the rows of all workers; i = slices gives
- * their end. */
+ * their end. Of a parameter that slices do not cut i is 0 or 1, the end. */
 size_t ls_param_slice_row(const ls_param *param, int slices, int i);
-/* Gives this worker slices first … first + count − 1 of `slices`, and all of their elements to update. */
+/* Gives this worker slices first … first + count − 1 of `slices`, or all rows of a parameter that slices do not cut,
+ * and all of their elements to update and to report (own, once). */
 void ls_param_take_slices(ls_param *param, int slices, int first, int count);
 
 /* The rows of a slot of a gradient. A vector has one for each of the S slices, because its sums are cut there (rule 4);
@@ -156,7 +158,8 @@ typedef struct ls_param_run {
 } ls_param_run;
 
 /* Sets *run to run i of neighbouring rows, ascending in memory, to convert between the order in memory and the
- * canonical one. Returns false if there is no such run. */
+ * canonical one: part i % parts of slice i / parts, over the rows of all workers; it may have no rows. Returns false,
+ * and leaves *run, if there is no such run. */
 bool ls_param_run_get(const ls_param *param, int slices, int i, ls_param_run *run);
 
 /* Returns a matrix of one part that slices do not cut, with normal initial values and weight decay. */
@@ -170,7 +173,8 @@ ls_param ls_param_vector(const char *name, size_t elems, ls_param_init init);
  * the parameter's number in the model only. */
 void ls_init_param(const ls_param *param, uint64_t seed, size_t first, size_t count, float *out);
 
-/* Computes the tables [T][head size / 2] of the rotary embedding of a layer that rotates. */
+/* Computes the tables [T][ls_shape_rotated() / 2] of the rotary embedding of a layer that rotates: cosine and sine of
+ * position times frequency, in double, rounded to fp32. The caller owns both. */
 void ls_init_rope(const ls_shape *shape, size_t layer, size_t T, float *cos, float *sin);
 
 #endif

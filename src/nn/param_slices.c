@@ -1,7 +1,8 @@
 /* param_slices.c: a worker's slices of a shape, and the two crossings of the TP group.
  *
  * With sequence parallelism worker t has tokens ⌊tT/tp⌋ … ⌊(t+1)T/tp⌋ − 1 of each sequence in the residual stream.
- * Sequences cross one by one, since only the tokens of one sequence are neighbours on both sides. */
+ * Sequences cross one by one, since only the tokens of one sequence are neighbours on both sides; or, with
+ * crosses_at_once, all together through scratch.cross, where rows lie worker by worker. */
 #include <assert.h>
 
 #include "nn/nn.h"
@@ -89,7 +90,7 @@ static ls_status turn_rows(const ls_nn *nn, char *rows, size_t row, bool to_rows
     return LS_OK;
 }
 
-/* Returns whether the rows of all sequences are moved by one collective. */
+/* Returns whether the rows of all sequences are moved by one collective: there are several, and crosses_at_once. */
 static bool is_one_crossing(const ls_nn *nn) { return nn->tp.crosses_at_once && nn->rows.B > 1; }
 
 /* Gathers the rows of all sequences by one collective, through scratch.cross, into `space`. */
@@ -149,7 +150,8 @@ static ls_status scatter(const ls_nn *nn, float *rows, float *stream) {
     return LS_OK;
 }
 
-/* Reduces to a 16-bit type: each worker adds up some of the rows, rounds them, and sends them to the others. */
+/* Reduces to a 16-bit type: each worker adds up its share of the rows, adds the bias, rounds, and sends the rows to the
+ * others. */
 static ls_status join_rounded(const ls_nn *nn, void *stream, ls_dtype dtype, const float *bias) {
     size_t bytes[LS_SLICES_MAX], shards[LS_SLICES_MAX + 1], C = nn->shape->C, rows = ls_nn_rows(nn);
     size_t row = C * ls_dtype_bytes(dtype), first = ls_slice_begin(rows, nn->tp.size, nn->tp.index);

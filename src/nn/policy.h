@@ -4,7 +4,7 @@
  *
  *     type `act`   operands and results of matmuls: weights as matmuls read them, activations, their gradients
  *     always fp32  residual stream and its gradient, norms, softmax, loss, weight gradients, optimizer, and logits
- *                  (with the matrix unit hgmma logits have 16 bits) */
+ *                  (with a matrix unit of tensor cores, such as hgmma, logits have type `act`) */
 #ifndef LS_NN_POLICY_H
 #define LS_NN_POLICY_H
 
@@ -24,7 +24,8 @@ typedef struct ls_policy {
 
 /* Returns whether matmuls have 16-bit operands. */
 static inline bool ls_policy_is_16(const ls_policy *policy) { return policy->act != LS_F32; }
-/* Returns whether the gradient of every group must exist as a separate leaf, to be rounded, before groups are added. */
+/* Returns whether the gradient of every group must exist as a separate leaf before groups are added, because it is
+ * rounded, once (`reduce`) or after every sequence (`accumulate`). */
 static inline bool ls_policy_wants_leaves(const ls_policy *policy) {
     return policy->reduce != LS_F32 || policy->accumulate != LS_F32;
 }

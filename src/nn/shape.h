@@ -156,7 +156,7 @@ static inline bool ls_shape_has_rms_norm(const ls_shape *shape) { return ls_shap
 
 /* What may differ between the layers of a transformer. */
 typedef struct ls_layer_values {
-    bool rotates; /* q and k */
+    bool rotates; /* q and k; false for a family without rotary positions, and where rope_bases has 0 for the layer */
     ls_rope_shape rope;
 } ls_layer_values;
 
@@ -169,7 +169,7 @@ static inline ls_layer_values ls_layer(const ls_shape *shape, size_t layer) {
     return out;
 }
 
-/* Returns the columns of a head that are rotated: all, or the first ones. */
+/* Returns the columns of a head that are rotated: all (rope_share 0), or the first ones, that share rounded down. */
 static inline size_t ls_shape_rotated(const ls_shape *shape) {
     if (shape->rope_share == 0) return shape->head_size;
     return (size_t)((double)shape->head_size * shape->rope_share);
@@ -228,8 +228,8 @@ static inline size_t ls_slice_begin(size_t units, int slices, int i) {
     return units / count * k + units % count * k / count;
 }
 
-/* Returns the first unit of slice i as ls_slice_begin() does, but at a multiple of `grain` if there are enough
- * multiples for every slice. */
+/* Returns the first unit of slice i as ls_slice_begin() does, but at a multiple of `grain` (or at `units`, the end) if
+ * the units have at least one whole grain for every slice. Grain 0 or 1: no multiples. */
 static inline size_t ls_slice_begin_at(size_t units, size_t grain, int slices, int i) {
     if (grain <= 1 || units / grain < (size_t)slices) return ls_slice_begin(units, slices, i);
     size_t begin = ls_slice_begin((units + grain - 1) / grain, slices, i) * grain;

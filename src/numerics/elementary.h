@@ -1,5 +1,6 @@
-/* elementary.h: exp, log, sin, cos, tanh and pow in double, for learning-rate schedules, position tables and random
- * initial values. Kernels have fp32 versions of their own (device/cpu/simd/math.h).
+/* elementary.h: exp, log, sin, cos, tanh and pow in double, for all host code that needs the same result on every
+ * machine: learning-rate schedules, rotary tables, scales of attention and of initial values, sampling of text, guards,
+ * the planner and reports. Kernels have fp32 versions of their own (device/cpu/simd/math.h).
  *
  * Unlike libm, which differs between systems, they return the same bits everywhere, because they use only IEEE
  * operations and explicit fma. Formulas and errors are in docs/reference/arithmetic.md. Every NaN result is

@@ -1,7 +1,8 @@
-/* float16.h: conversions of single bf16 and fp16 numbers, held as uint16_t, for portable kernels and tails of vector
- * loops; the fast ones for arrays are ls_convert_kernels (device/cpu/gemm/gemm.h). Conversions to fp32 are exact, those
- * from it round to nearest even and to infinity beyond the largest number; subnormal numbers are kept; every NaN
- * becomes the one NaN of the format, whose fp32 pattern is LS_NAN_BITS. */
+/* float16.h: conversions of single bf16 and fp16 numbers, held as uint16_t, for portable kernels, tails of
+ * vector loops and other code that converts few numbers; the fast ones for arrays are ls_convert_kernels
+ * (device/cpu/gemm/gemm.h). Conversions to fp32 are exact, those from it round to nearest even and to infinity beyond
+ * the largest number; subnormal numbers are kept; every NaN becomes the one NaN of the format, whose fp32 pattern is
+ * LS_NAN_BITS. */
 #ifndef LS_NUMERICS_FLOAT16_H
 #define LS_NUMERICS_FLOAT16_H
 

@@ -1,7 +1,8 @@
-/* tree.h: the order of sums over groups. A group is a fixed part of the global batch, and the gradient of the batch is
- * the sum over its groups. Ordered collectives (comm/collectives) and gradient accumulation (nn/grad_plan.c) follow
- * this order on any number of workers, so that the result has the same bits. lockstep.h has ls_tree_node and
- * ls_tree_cover().
+/* tree.h: the order of sums over groups and over slices. A group is a fixed part of the global batch, and the gradient
+ * of the batch is the sum over its groups; a slice is a fixed part of a layer or of a sequence. Ordered collectives
+ * (comm/collectives), gradient accumulation (nn/grad_plan.c) and kernels that sum over groups or slices follow this
+ * order on any number of workers, so that the result has the same bits. A leaf is what one group or slice contributes.
+ * lockstep.h has ls_tree_node and ls_tree_cover().
  *
  * Every sum over G contributions is one balanced binary tree. A node of n leaves splits at the largest power of two
  * below n, so its shape depends on n alone, and a subtree adds up to the same bits wherever it is computed:

@@ -19,16 +19,16 @@ float ls_clip_backward_start(int64_t tokens, int loss_exponent);
 double ls_clip_token_scale(int64_t tokens, int loss_exponent);
 
 typedef struct ls_clip {
-    bool finite;  /* every element of the gradient, and so its norm, is finite */
-    bool clipped; /* the norm was above the threshold */
+    bool finite;  /* every element of the gradient is finite, and so is the norm */
+    bool clipped; /* the norm was above the threshold, which was not 0; false unless finite */
     double norm;  /* of the true gradient, before clipping; NaN unless finite */
     float factor; /* f; NaN unless finite: the caller must skip the step or end the run */
 } ls_clip;
 
 /* Computes the norm and the factor of a step. `squares` is the exact sum of the squares of backward's result
  * (ls_exact_sum_value). `non_finite` counts what that sum had to leave out because it was infinite or NaN
- * (ls_exact_sum_non_finite); above 0 the result is not finite. `token_scale` is that of ls_clip_token_scale().
- * Threshold 0: no clipping. */
+ * (ls_exact_sum_non_finite); if it is not 0, or the norm itself overflows, the result is not finite. `token_scale` is
+ * that of ls_clip_token_scale(). Threshold 0: no clipping. */
 ls_clip ls_clip_factor(double squares, int64_t non_finite, double token_scale, double threshold);
 
 #endif

@@ -73,8 +73,8 @@ ls_loss_scale ls_loss_scale_start(const ls_loss_scale_settings *settings) {
     return (ls_loss_scale){.exponent = settings->initial, .patience = settings->hysteresis};
 }
 
-/* Updates the state after a step without overflow: counts it, and after a whole window raises the exponent, unless it
- * is at the ceiling, and resets the hysteresis. A constant scale only resets its hysteresis. */
+/* Updates the state after a step without overflow: counts it; after a whole window resets count and hysteresis, and
+ * raises the exponent unless it is at the ceiling. A constant scale only resets its hysteresis, after every step. */
 static void after_good(ls_loss_scale *state, const ls_loss_scale_settings *s) {
     if (s->constant) {
         state->patience = s->hysteresis;

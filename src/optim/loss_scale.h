@@ -5,11 +5,11 @@
  * update.
  *
  *     good step       counts; after `window` of them in a row: e + 1 (at most the ceiling), and the hysteresis is reset
- *     overflow        the count restarts, hysteresis − 1; if it is used up: e − 1, or at the floor the run must stop
+ *     overflow        the count restarts, hysteresis − 1; if it is now 0: e − 1, or at the floor the run must stop
  *
- * The hysteresis is the number of overflows that are tolerated before the scale is lowered; once it is used up, every
- * further overflow lowers the scale, until a good window resets it. A constant scale never changes: any good step
- * resets its hysteresis, and when it is used up the run must stop.
+ * A hysteresis of h means that h − 1 overflows since the last reset only skip their step; the h-th lowers the scale,
+ * and so does every further one, until a good window resets the hysteresis. A constant scale never changes: any good
+ * step resets its hysteresis, and h overflows in a row stop the run.
  *
  * 1. floor ≤ e ≤ ceiling, always.
  * 2. The state is a function of the settings and of the sequence of inputs, so it is equal on all workers.
@@ -35,19 +35,19 @@ typedef struct ls_loss_scale_settings {
     int initial;        /* exponent at the start */
     int floor, ceiling; /* exponents; not used by a constant scale */
     int64_t window;     /* good steps in a row before it grows; not used by a constant scale */
-    int hysteresis;     /* overflows before it shrinks; 1: at once */
+    int hysteresis;     /* which overflow since the last reset lowers it first, from 1 on; 1: the first */
 } ls_loss_scale_settings;
 
 typedef struct ls_loss_scale {
-    int exponent;       /* e: the scale is 2^e */
-    int patience;       /* rest of the hysteresis: overflows that are still tolerated */
-    int64_t good_steps; /* since the last overflow or growth; 0 for a constant scale */
+    int exponent; /* e: the scale is 2^e */
+    int patience; /* rest of the hysteresis: the overflow that brings it to 0 lowers the scale; 0: each one does */
+    int64_t good_steps; /* since the last overflow or full window; 0 for a constant scale */
 } ls_loss_scale;
 
 typedef enum ls_loss_scale_verdict {
     LS_LOSS_SCALE_GOOD,    /* do the update */
     LS_LOSS_SCALE_SKIPPED, /* no update; continue with the new exponent */
-    LS_LOSS_SCALE_FLOOR,   /* no update, and the scale cannot be lowered: stop the run */
+    LS_LOSS_SCALE_FLOOR,   /* no update, and the scale, at its floor or constant, cannot be lowered: stop the run */
 } ls_loss_scale_verdict;
 
 /* Checks the settings. LS_ERR_INPUT names the setting that is out of range and its value. */

@@ -1,5 +1,6 @@
 /* optimizer.h: one step of an optimizer over the parameters of a model: AdamW, or SGD with or without momentum. The
- * training step (run/step) calls it on every worker once the gradient is reduced. A worker updates only its own
+ * training step (run/step, and parallel/partition for its checks and measurements) calls it on every worker once the
+ * gradient is reduced; run/recover finishes with it the update of a worker that was lost. A worker updates only its own
  * elements (ls_param.own): all of its slices, or its shard with ZeRO. The arithmetic is an operation of the device
  * (ops->update); this module computes its scalars and lists the tensors. Functions that take a device return errors of
  * its operations.
@@ -87,10 +88,11 @@ static inline uint64_t ls_param_state_tensor(const ls_param *param) { return (ui
 typedef struct ls_optimizer_update {
     ls_update_step step[2]; /* without decay and with it */
     double ghosts;          /* number of ghost groups of the step, for running statistics */
-    ls_hash128 *sums;       /* device memory, LS_PARAM_SUMS for each parameter: state sums are added to; NULL: none */
+    ls_hash128 *sums;       /* device memory, LS_PARAM_SUMS for each parameter by its number: state sums are added to;
+                               NULL: none */
     bool sums_rest;         /* also sum elements that other workers report */
-    ls_hash128 *copy_sums;  /* LS_COPY_SUMS for each parameter: those of 16-bit copies are added to if
-                               ls_optimizer_sums_copy(); NULL: none */
+    ls_hash128 *copy_sums;  /* LS_COPY_SUMS for each parameter by its number, of which an update adds to the second, of
+                               the 16-bit copy, if ls_optimizer_sums_copy(); NULL: none */
     bool keeps_blocks;      /* parameters have block_sums: compare them before, and write them again after the update */
     uint64_t *damage;       /* device memory: becomes the largest ls_damage_word() of blocks that differ from what was
                                written; NULL: blocks are not compared */
@@ -104,21 +106,23 @@ ls_optimizer_update ls_optimizer_update_at(const ls_optimizer *optimizer, const 
  * rule with this rate as lr, wd 1 and f = −follow/ghosts (docs/reference/arithmetic.md). */
 #define LS_RUNNING_RATE 0.1
 
-/* Updates own elements first … first + count − 1 of a parameter with their moments and 16-bit copy, and adds to the
- * checksums. Running statistics of batch norm follow their mean instead. Without master weights (ls_policy.no_master)
- * the new weights are rounded to 16 bits. */
+/* Updates own elements first … first + count − 1 of a parameter (counted in param->own) with their moments and 16-bit
+ * copy, and adds to the checksums; a block that update->damage reports stays as it was. Running statistics of batch
+ * norm follow their mean instead, by update->ghosts. Without master weights (ls_policy.no_master) the new weights are
+ * rounded to 16 bits. */
 ls_status ls_optimizer_run(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,
                            const ls_param *param, size_t first, size_t count);
 /* Compares all own elements with the checksums of their blocks, and reports blocks that differ in update->damage
  * (device memory). Does nothing if that is NULL. Changes no weights. */
 ls_status ls_optimizer_check(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,
                              const ls_model *model);
-/* Adds the state sums of all own elements, as they are in memory, to update->sums, and writes the block sums if
- * update->keeps_blocks; changes no weights. For weights that no update with sums has written, such as loaded ones, and
- * to compare memory with the sums of the last update. */
+/* Adds the state sums of all own elements, as they are in memory, to update->sums (not those of 16-bit copies), and
+ * writes the block sums if update->keeps_blocks; changes no weights. For weights that no update with sums has written,
+ * such as loaded ones, and to compare memory with the sums of the last update. */
 ls_status ls_optimizer_sum(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,
                            const ls_model *model);
-/* Updates all own elements of a model, as ls_optimizer_run() does, in as few calls of the device as possible. */
+/* Updates all own elements of a model, as ls_optimizer_run() does, but up to 256 parameters in one call of the device
+ * where a parameter needs only one operation. */
 ls_status ls_optimizer_step(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,
                             const ls_model *model);
 

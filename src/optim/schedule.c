@@ -27,7 +27,7 @@ static ls_status check_steps(const char *what, int64_t steps) {
     return ls_fail(LS_ERR_INPUT, "%s is %" PRId64 "; it must be between 0 and %" PRId64, what, steps, steps_max);
 }
 
-/* Checks gamma and the steps of a step schedule. */
+/* Checks a step schedule: gamma above 0 and at most 1, and 1 to LS_LR_STEPS_MAX steps that do not descend. */
 static ls_status check_falls(const ls_lr_schedule *s) {
     if (!(s->gamma > 0 && s->gamma <= 1))
         return ls_fail(LS_ERR_INPUT, "the decay factor of the learning rate is %g; it must be above 0 and at most 1",

@@ -31,7 +31,7 @@ typedef struct ls_lr_steps {
 typedef struct ls_lr_schedule {
     ls_lr_kind kind;
     double peak;         /* the rate after the warm-up; ≥ 0 */
-    double min_fraction; /* the rate at the end of the decay, as a fraction of the peak; 0 … 1; not constant, step */
+    double min_fraction; /* rate at the end of the decay, as a fraction of the peak; 0 … 1; constant, step ignore it */
     double decay_fraction; /* wsd only: fraction of the steps that decays; 0 … 1 */
     double gamma;          /* step only: factor of each fall; above 0, at most 1 */
     ls_lr_steps steps;     /* step only; at least one */
@@ -47,9 +47,9 @@ ls_status ls_lr_schedule_check(const ls_lr_schedule *schedule);
  * the decay, min_fraction of the peak (constant and step schedules just go on). */
 double ls_lr_at(const ls_lr_schedule *schedule, int64_t step);
 
-/* Parses "3000,4500", numbers of steps, or "0.5,0.75", fractions of total_steps, which are rounded to the nearest
- * steps. On LS_ERR_INPUT *out is unchanged, and the message has no subject: the caller puts the name of the option in
- * front. */
+/* Parses "3000,4500", numbers of steps above 0, or "0.5,0.75", fractions of total_steps above 0 and below 1, which are
+ * rounded to the nearest steps. LS_ERR_INPUT unless they ascend, all of one kind, at most LS_LR_STEPS_MAX: then *out is
+ * unchanged, and the message has no subject: the caller puts the name of the option in front. */
 ls_status ls_lr_steps_parse(const char *text, int64_t total_steps, ls_lr_steps *out);
 /* Writes the steps as text, such as "3000,4500"; an empty string if there are none. */
 void ls_lr_steps_text(const ls_lr_steps *steps, char text[LS_LR_STEPS_TEXT_MAX]);

@@ -20,17 +20,18 @@ typedef struct ls_cpu_device {
     bool owns_pool;             /* false: the pool is borrowed */
     ls_memory_source memory;    /* where tensors are allocated; its alloc NULL: private memory of the process */
     void *scratch;              /* owned; NULL before the first ls_cpu_scratch() */
-    size_t scratch_bytes;       /* grows with the largest request, and never shrinks */
+    size_t scratch_bytes;       /* size of `scratch`: the largest request so far; 0 after a request that failed */
     uint64_t recorded;          /* number of events so far */
     struct ls_journal *journal; /* borrowed, for recovery of updates; NULL: none */
 } ls_cpu_device;
 
-/* Returns the device as that of a CPU, and sets the floating-point environment of this thread (rounding, subnormals
- * kept) if it is not set. Every operation calls it first. */
+/* Returns the device as that of a CPU, and sets the floating-point environment of this thread (round to nearest,
+ * subnormals kept) if it is not set. Every operation calls it first, directly or through ls_cpu_run(). */
 ls_cpu_device *ls_cpu_enter(ls_device *device);
 
 /* Sets *out to at least `bytes` of scratch, 64-byte aligned, which the device owns; valid until the next call, which
- * may return the same memory. LS_ERR_RESOURCE if the scratch must grow and memory is short. */
+ * returns the same memory or, if the scratch must grow, frees it. LS_ERR_RESOURCE if it must grow and memory is short:
+ * *out is then NULL, and the old scratch is freed too. */
 ls_status ls_cpu_scratch(ls_cpu_device *cpu, size_t bytes, void **out);
 
 /* Callback: computes elements, rows or columns begin … end−1 of what `args` describes. */

@@ -18,7 +18,7 @@ size_t ls_journal_done(const ls_journal_cell *cells, size_t i, uint64_t number) 
     return cell >> DONE_BITS == number ? cell & ((1u << DONE_BITS) - 1) : 0;
 }
 
-/* Stores in its cell that the grain of element `elem` − 1 is done up to there. */
+/* Stores in the cell of the grain of element `elem` − 1 that the grain is done up to and with that element. */
 static void set_done(ls_journal_cell *cells, size_t elem, uint64_t number) {
     size_t grain = (elem - 1) / LS_JOURNAL_GRAIN;
     atomic_store_explicit(&cells[grain], number << DONE_BITS | (elem - grain * LS_JOURNAL_GRAIN), memory_order_release);

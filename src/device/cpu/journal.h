@@ -4,8 +4,8 @@
  *
  * An update changes weights and moments where they are, so a worker that dies in it leaves some elements as they were
  * and some new. The gradient is still there, and the update is a function of single elements; so it is enough to know
- * how far it went. Tensors are cut into grains of LS_JOURNAL_GRAIN elements; a grain is updated block by block,
- * ascending:
+ * how far it went. A tensor is here what one worker updates of a parameter (ls_param.own). It is cut into grains of
+ * LS_JOURNAL_GRAIN elements, each updated by one thread, block by block (at most LS_JOURNAL_BLOCK elements), ascending:
  *
  *     slot of the thread     ← w and moments of the block as they are, then the number of the update
  *     block                  ← the update
@@ -23,23 +23,23 @@
 #include "device/calls.h"
 #include "device/device.h"
 
-enum { LS_JOURNAL_BLOCK = 2048, LS_JOURNAL_GRAIN = 16 * 1024 };
+enum { LS_JOURNAL_BLOCK = 2048, LS_JOURNAL_GRAIN = 16 * 1024 }; /* elements */
 
-/* Number of the update · 2^16 + elements of the grain that are done. */
+/* One for each grain: the number of the update · 2^16 + elements of the grain that are done. */
 typedef _Atomic uint64_t ls_journal_cell;
 
 /* The old values of the block that a thread is updating. */
 typedef struct ls_journal_slot {
-    _Alignas(64) _Atomic uint64_t number;            /* of the update; 0: the slot is empty */
-    uint64_t tensor;                                 /* ls_update_piece.name */
-    uint64_t first, count;                           /* elements of the tensor */
-    float old[1 + LS_MOMENTS_MAX][LS_JOURNAL_BLOCK]; /* of w and of each moment */
+    _Alignas(64) _Atomic uint64_t number; /* of the update; 0: the slot is empty */
+    uint64_t tensor;                      /* ls_update_piece.name */
+    uint64_t first, count;                /* elements first … first + count − 1 of the tensor, of one grain */
+    float old[1 + LS_MOMENTS_MAX][LS_JOURNAL_BLOCK]; /* of w and of each moment that the optimizer has */
 } ls_journal_slot;
 
 typedef struct ls_journal {
-    uint64_t number; /* of the update in progress, from 1 on; 0: updates are not recorded */
-    int slots;       /* one for each thread of the pool */
-    ls_journal_slot *slot;
+    uint64_t number;       /* of the update in progress, from 1 on; 0: updates are not recorded */
+    int slots;             /* one for each thread of the pool */
+    ls_journal_slot *slot; /* [slots], by number of the thread */
 } ls_journal;
 
 /* Returns how many cells a tensor of `elems` elements needs. */
@@ -56,8 +56,9 @@ void ls_journal_keep(ls_journal_slot *slot, const ls_update_piece *piece, size_t
  * `end`, which counts in the piece. */
 void ls_journal_note(const ls_update_piece *piece, size_t end, uint64_t number);
 
-/* Empties a slot that holds a block of update `number`, and restores the block's old values unless its cell says that
- * the update finished it. Does nothing to other slots. `whole` is the whole tensor that the slot names. */
+/* Empties a slot that holds a block of update `number`, and first restores the block's old values unless its cell says
+ * that the update finished it. Does nothing to other slots. `whole` is the whole tensor that the slot names: its w,
+ * moments and cells, all from element 0. */
 void ls_journal_put_back(ls_journal_slot *slot, uint64_t number, const ls_update_piece *whole);
 /* Returns how many elements of grain `i`, from its first, update `number` has finished; 0 if the cell is of another
  * update. */

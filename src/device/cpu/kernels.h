@@ -159,12 +159,12 @@ typedef struct ls_loss_kernels {
     ls_loss_row (*row)(float *dz, const float *z, const size_t *bounds, size_t slices, size_t target, float g);
 } ls_loss_kernels;
 
-/* The same for 16-bit logits, with the order of sums and the exponential of the matrix unit hgmma (Hopper GPUs), in
- * portable C on any CPU. */
+/* The same for 16-bit logits, with the order of sums and the exponential that GPUs use with all units that are tensor
+ * cores (hgmma and the others of ls_unit_is_tensor_core()), in portable C on any CPU. */
 typedef struct ls_loss_hgmma_kernels {
     /* −inf for n = 0; a zero is +0 */
     float (*slice_max)(const uint16_t *z, ls_dtype type, size_t n);
-    /* The sum of ex2(fma(z_j, log2 e, −(m·log2 e))) in the order of the unit. */
+    /* The sum of ex2(fma(z_j, log2 e, −(m·log2 e))) in the order of a GPU's kernel. */
     float (*slice_sum)(const uint16_t *z, ls_dtype type, size_t n, float m);
     /* As ls_loss_kernels.slice_grad, rounded to `type`. */
     void (*slice_grad)(uint16_t *dz, const uint16_t *z, ls_dtype type, size_t n, float m, float l, size_t target,
@@ -259,7 +259,7 @@ typedef struct ls_kernels {
     ls_loss_hgmma_kernels loss_hgmma;
     ls_attention_kernels attention;
     ls_attention_kernels attention_bfmmla; /* bf16 with LS_UNIT_BFMMLA; all NULL where the CPU lacks it */
-    ls_attention_kernels attention_hgmma;  /* 16 bits with LS_UNIT_HGMMA */
+    ls_attention_kernels attention_hgmma;  /* 16 bits with any unit of tensor cores, by ls_attention.unit */
     ls_optim_kernels optim;
     ls_convert_kernels convert;
 } ls_kernels;
@@ -267,9 +267,9 @@ typedef struct ls_kernels {
 /* Returns the table for this CPU, without the ISAs that --isa or LS_ISA switch off. It is static, filled on the first
  * call; any thread may call. */
 const ls_kernels *ls_kernels_get(void);
-/* Fills the table with the portable kernels and those of the ISAs in the mask (1 << LS_ISA_AVX2, …); for tests,
- * benchmarks and audits. Running it needs a CPU with these ISAs. Kernels of matrix units are those of this CPU,
- * whatever the mask. */
+/* Fills the whole table: with portable kernels, and over them those of the ISAs in the mask (1 << LS_ISA_AVX2, …); for
+ * ls_kernels_get(), tests, benchmarks and audits. Running it needs a CPU with these ISAs. Attention with BFMMLA is
+ * there if this CPU has it, and the emulation of tensor cores always, whatever the mask. */
 void ls_kernels_fill(ls_kernels *table, unsigned isa_mask);
 
 /* Sets the whole table to portable C; entries of matrix units become NULL, here and in the next three. */
@@ -282,9 +282,9 @@ void ls_kernels_fill_avx2(ls_kernels *table);
 void ls_kernels_fill_avx512(ls_kernels *table);
 /* Fills attention for bf16 tensors with BFMMLA, on an ARM64 CPU with BF16. The units of x86-64 have none. */
 void ls_attention_kernels_fill_bfmmla(ls_attention_kernels *table);
-/* Fills attention for 16-bit tensors in the order of hgmma, on any CPU; all but backward_dots. */
+/* Fills attention for 16-bit tensors in the order of tensor cores, on any CPU; all but backward_dots. */
 void ls_attention_kernels_fill_hgmma(ls_attention_kernels *table);
-/* Fills the loss of 16-bit logits in the order of hgmma, on any CPU. */
+/* Fills the loss of 16-bit logits in the order of GPUs with tensor cores, on any CPU. */
 void ls_loss_kernels_fill_hgmma(ls_loss_hgmma_kernels *table);
 
 #endif

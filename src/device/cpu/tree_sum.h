@@ -1,5 +1,5 @@
-/* tree_sum.h: evaluates a tree program (numerics/tree.h: the fixed order of a sum over groups, as steps of a stack
- * machine) over arrays in host memory, on the calling thread. Collectives of workers and the CPU device use it.
+/* tree_sum.h: evaluates a tree program (numerics/tree.h: the fixed order of a sum over groups or slices, as steps of a
+ * stack machine) over arrays in host memory, on the calling thread. Collectives of workers and the CPU device use it.
  *
  * Works in blocks of LS_TREE_BLOCK elements, so that partial sums stay in the first cache and every source is read, and
  * every output written, exactly once. An output may be one of the sources. */

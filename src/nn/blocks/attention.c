@@ -73,7 +73,8 @@ static ls_attention_drop drop_of(const ls_block *block, const ls_nn *nn, const l
         .heads = nn->shape->H};
 }
 
-/* Fills one attention call for each of this worker's slices, with its tensors of the forward pass. */
+/* Fills one part of an attention call for each of this worker's slices, with its tensors of the forward pass. While
+ * text is generated, queries begin at position rows.first, and keys at 0. */
 static void describe(const ls_block *block, const ls_nn *nn, ls_attention parts[LS_SLICES_MAX]) {
     const ls_shape *shape = nn->shape;
     const ls_transformer_saved *saved = block->saved;

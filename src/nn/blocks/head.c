@@ -29,12 +29,13 @@ static size_t chunk_of(const ls_nn *nn) {
 
 /* Memory of one run of the head. */
 typedef struct head_scratch {
-    float *stats;   /* [2][stream] of the norm */
-    void *norm;     /* [stream][C] its output */
-    void *dnorm;    /* [stream][C] its gradient */
-    float *row_max; /* [rows of a chunk] of the workers that share logits: their maxima, targets' logits and sums */
+    float *stats; /* [2][stream] of the norm */
+    void *norm;   /* [stream][C] its output */
+    void *dnorm;  /* [stream][C] its gradient */
+    /* With tp > 1 only. Maximum, and sum of exponentials, of whole rows: */
+    float *row_max; /* [rows of a chunk] */
     float *row_sum; /* [rows of a chunk] */
-    float *parts;   /* [max(2·tp, S)][rows of a chunk] */
+    float *parts; /* [max(2·tp, S)][rows of a chunk] each worker's maxima and targets' logits; then each slice's sums */
 } head_scratch;
 
 /* Takes memory from the arena for the norm, for the logits of one chunk of sequences and, in a TP group, for the
@@ -62,8 +63,8 @@ static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared
 
 /* ---- loss -------------------------------------------------------------------------------------------------------- */
 
-/* Returns the stride of the gradient, which replaces the logits row by row: 16-bit rows in the place of fp32 rows are
- * twice as far apart. */
+/* Returns the stride of the gradient, in its elements. It replaces the logits row by row: 16-bit rows in the place of
+ * fp32 rows are twice as many elements apart. */
 static size_t dz_stride(const ls_nn *nn) {
     return nn->own.logits * ls_dtype_bytes(ls_nn_logits_dtype(nn)) / ls_dtype_bytes(nn->policy.act);
 }

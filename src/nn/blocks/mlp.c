@@ -7,8 +7,8 @@
  * matmuls. */
 #include "nn/blocks/transformer.h"
 
-/* Computes out from in or, if dout is not NULL, the gradient din of in: one call for each slice, since gate and up
- * are neighbours only inside a slice. */
+/* Computes out from in or, if dout is not NULL, only the gradient din of in, from in and dout: one call for each slice,
+ * since gate and up are neighbours only inside a slice. */
 static ls_status gated(const ls_nn *nn, const void *in, void *out, const void *dout, void *din) {
     size_t hidden = nn->own.hidden, all = nn->shape->hidden, base = ls_slice_begin(all, nn->S, nn->slice0);
     for (int i = 0; i < nn->slices; i++) {

@@ -99,7 +99,7 @@ ls_half ls_half_open(ls_block *block, int which) {
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* Takes memory from the arena for the saved tensors of the classes `parts`. With 16-bit types the stream between the
- * halves is not saved. */
+ * halves is not saved, but what attention added. */
 static void carve_saved(const ls_block *block, void *state, const ls_nn *nn, unsigned parts, ls_arena *arena) {
     (void)block;
     ls_transformer_saved *saved = state;
@@ -151,7 +151,8 @@ static void carve_heads(ls_transformer_scratch *scratch, const ls_nn *nn, bool f
         scratch->dnormed = ls_nn_take(nn, arena, "scratch", rows, ls_widths_heads(&nn->own) * nn->shape->head_size);
 }
 
-/* Takes scratch memory from the arena; the two halves use the same part of it in backward. */
+/* Takes scratch memory from the arena. In backward the gradients inside the two halves, and the MLP's recomputed
+ * activation, share one part of it; `norm`, `branch` and `dnorm` are outside of that part. */
 static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared, const ls_nn *nn, bool for_backward,
                           ls_arena *arena) {
     (void)block;
@@ -198,7 +199,7 @@ static ls_status remake_middle(const ls_nn *nn, const ls_half *attention, const 
     return ls_nn_residual(nn, attention->scratch->middle, x, attention->branch, nn->policy.act, attention->place);
 }
 
-/* Computes the norm in front of attention, unless the block before this one has done so. */
+/* Computes the norm in front of attention, unless the block before this one has done so, and gathers all rows of it. */
 static ls_status first_norm(ls_nn *nn, const ls_half *attention, const float *x, const void **norm) {
     if (!nn->fusion.start_is_done) return ls_half_norm(nn, attention, x, norm);
     return ls_nn_gather(nn, attention->scratch->norm, nn->policy.act, nn->scratch.rows, norm);
@@ -259,8 +260,9 @@ static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, 
     return ls_half_backward(block, nn, &attention, NULL, x, d, phase);
 }
 
-/* Returns whether two blocks fuse. Forward, the last sum computes the next block's first norm too. Backward with 16-bit
- * types, the last norm also leaves in scratch the rounded gradient that the next block begins with. */
+/* Returns whether two blocks fuse: transformer blocks whose scratch is the same memory, in forward, or in backward in
+ * one phase with 16-bit types. Forward, the last sum computes the next block's first norm too. Backward, the last norm
+ * also leaves in scratch the rounded gradient that the next block begins with. */
 static bool fuses(const ls_block *block, const ls_block *next, const ls_nn *nn, ls_block_pass pass) {
     const ls_transformer_scratch *scratch = block->scratch, *other = next->scratch;
     if (next->kind != block->kind || scratch->norm != other->norm || scratch->branch != other->branch) return false;

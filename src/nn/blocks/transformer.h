@@ -1,6 +1,6 @@
 /* transformer.h: the two halves of a transformer block, attention and MLP, and their way to and from the residual
- * stream. Private to this folder. A half has a norm, a first projection (in), a body of its own and a second
- * projection (out):
+ * stream. Private to this folder: embed.c uses the dropout at its end. A half has a norm, a first projection (in), a
+ * body of its own and a second projection (out):
  *
  *     x ─ norm ─ in ─ body ─ out ─ + x          bodies: attention.c (with qk_norm.c), mlp.c; the rest: residual.c
  *
@@ -137,7 +137,8 @@ ls_status ls_half_sum_norm(const ls_nn *nn, const ls_half *half, const ls_half *
 ls_status ls_half_branch(ls_block *block, ls_nn *nn, const ls_half *half, const void *norm);
 /* Turns d, the gradient of x + half(norm(x)), into that of x, and computes the weight gradients, or one of the two
  * (`phase`). In the same pass rounds the gradient of the branch of `before`, the half in front of this one (or NULL),
- * because backward of `before` would start with that. */
+ * because backward of `before` would start with that; only with 16-bit types. Sets before->is_rounded and
+ * before->has_bias to say what is done. */
 ls_status ls_half_backward(ls_block *block, ls_nn *nn, const ls_half *half, ls_half *before, const float *x, float *d,
                            ls_block_pass phase);
 

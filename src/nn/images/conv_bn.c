@@ -46,14 +46,15 @@ static ls_status join(const ls_nn *nn, const ls_conv_bns_scratch *scratch, const
     return nn->ops->tree_sum(nn->device, &(ls_tree_sum_call){out, leaf, LS_F32, sync->groups, C});
 }
 
-/* Copies the statistics of the batch to every group, because running statistics follow group by group. */
+/* Copies the statistics of the batch, C numbers in the first row, to the rows of all other ghost groups of the
+ * micro-batch, because running statistics follow ghost group by ghost group. */
 static ls_status repeat(const ls_nn *nn, float *rows, size_t C) {
     for (size_t g = 1; g < nn->rows.B / nn->batch_norm.ghost; g++)
         LS_TRY(ls_device_copy(nn->device, rows + g * C, rows, C * sizeof *rows));
     return LS_OK;
 }
 
-/* Marks the call as one with statistics of the whole batch. */
+/* Marks the call as one with statistics of the whole batch: one row of them, over all pixels of the step's images. */
 static void share(const ls_nn *nn, ls_batch_norm_call *call) {
     call->shared = true;
     call->count = (double)(call->pixels * nn->batch_norm.sync.batch);

@@ -37,11 +37,12 @@ typedef struct ls_conv_bns_kept {
 
 typedef struct ls_conv_bns_scratch {
     ls_conv_bn_grads unit[LS_CONV_BN_MAX];
-    float *gathered;     /* [group of the step][channel] where batch norm is that of the whole batch */
-    float *joined_stats; /* [2][channel] */
-    float *dpre;         /* gradient in front of a pooling, or of the second convolution's input */
-    float *shortcut;     /* gradient of the skip path's end */
-    float *side;         /* gradient of the input through the skip path's convolution */
+    /* Only where batch norm is that of the whole batch, one row as wide as the widest conv_bn: */
+    float *gathered;     /* [gradient group of the step][channel] sums of all workers */
+    float *joined_stats; /* [2][channel] sums over all groups: in forward one row, in backward of gradient and dot */
+    float *dpre;         /* stem: gradient in front of the pooling; residual block: of conv_bn 1's input */
+    float *shortcut;     /* residual block: gradient of what the skip path adds */
+    float *side;         /* residual block with a convolution on the skip path: gradient of x through it */
 } ls_conv_bns_scratch;
 
 /* Returns the gradients that this phase of backward writes or reads. */
@@ -65,7 +66,8 @@ void ls_conv_bn_carve_scratch(const ls_block *block, void *scratch, ls_scratch *
                               bool for_backward, ls_arena *arena);
 /* Counts the collectives of batch norm over the whole batch (ls_block_kind.traffic). */
 ls_block_traffic ls_conv_bn_traffic(const ls_block *block, ls_block_pass pass, unsigned again);
-/* Sets how much of a step's statistics the running statistics take (ls_param.follow). */
+/* Sets the factor of a step's mean statistics that the running statistics follow (ls_param.follow): 1 for means, and
+ * for variances of n > 1 numbers n / (n − 1). Does nothing without ghost groups. */
 void ls_conv_bn_settle(ls_block *block, const ls_nn *nn);
 
 /* Computes conv_bn u's y, and what backward needs, in its saved tensors, from x and the residual (or NULL). */

@@ -8,7 +8,7 @@
 /* State of a layer: a convolution or a linear layer with an activation. */
 typedef struct ls_image_saved {
     float *act;     /* [images][…] what the activation gives, before pooling */
-    uint32_t *taps; /* where each window of the pooling had its maximum */
+    uint32_t *taps; /* which tap of each window of a max pooling had the maximum; unset without */
 } ls_image_saved;
 
 /* Gradient in front of the activation: [images][…]; between the phases of backward, and while a block runs. */
@@ -27,9 +27,10 @@ static inline const float *ls_image_input(const ls_nn *nn, const float *x) { ret
  * √(2 / inputs) for ReLU (He et al. 2015), √(1 / inputs) for others. */
 void ls_image_declare(ls_block *block, size_t outputs, size_t inputs);
 
-/* Applies the activation to n numbers in place. */
+/* Applies the activation to n numbers in place; does nothing without one (LS_IMAGE_NONE). */
 ls_status ls_image_act_forward(const ls_nn *nn, ls_image_act act, float *y, size_t n);
-/* Computes dx from dy and y, the result of the activation. dx may be dy. Without an activation it copies dy. */
+/* Computes dx from dy and y, the result of the activation. dx may be dy. Without an activation it copies dy, if dx is
+ * another tensor. */
 ls_status ls_image_act_backward(const ls_nn *nn, ls_image_act act, float *dx, const float *dy, const float *y,
                                 size_t n);
 
@@ -39,8 +40,8 @@ ls_conv_call ls_image_conv(ls_extent in, size_t channels, const ls_window *windo
 /* Returns the call of the block's pooling with its sizes, over nn's images of extent `in`; the caller sets the
  * tensors. It keeps the positions of its maxima in `taps`. */
 ls_pooling_call ls_image_pooling(const ls_block *block, const ls_nn *nn, ls_extent in, uint32_t *taps);
-/* Computes a step of the gradient of a convolution's weight. `call` has the sizes, x and dy of the step; an image has
- * so many positions. */
+/* Computes a step of the gradient of a convolution's weight, and joins it to the slots below. `call` has the sizes, x
+ * and dy of the step; an output image has so many positions. */
 ls_status ls_image_conv_grad(const ls_nn *nn, const ls_param *w, const ls_grad_step *step, size_t positions,
                              ls_conv_call call);
 

@@ -7,7 +7,7 @@
 #include "nn/images/conv_bn.h"
 #include "nn/images/image_layer.h"
 
-/* Returns whether the skip path has a convolution, because sizes change. */
+/* Returns whether the skip path has a convolution, because stride or channels change the sizes. */
 static bool has_side(const ls_block *block) { return block->conv_bns == 3; }
 
 /* Adds the parameters of its two or three conv_bns. */

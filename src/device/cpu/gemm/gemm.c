@@ -25,6 +25,8 @@
 static ls_gemm_kernels tables[LS_UNITS], tables_f16[LS_UNITS];
 static pthread_once_t tables_once = PTHREAD_ONCE_INIT;
 
+/* Fills the tables of the units that this architecture has, and of tensor cores, which it emulates. Others stay zeroed.
+ */
 static void fill_unit_tables(void) {
     for (int u = 0; u < LS_UNITS; u++) {
         if (!ls_unit_is_tensor_core((ls_unit)u)) continue;
@@ -64,7 +66,7 @@ typedef struct job {
     bool turned; /* A and B have changed places */
     size_t all_m, all_n;
     ls_gemm_k positions;   /* of K, with padding; k0, k and kc count them */
-    bool slots_in_scratch; /* chains apart from C that outlive a task */
+    bool slots_in_scratch; /* chains live apart from C and outlive a task, because K has several chunks */
     size_t mc, nc, kc;     /* of a chunk at most */
     size_t m0, n0, k0, m, n, k;
     bool last_k;
@@ -76,11 +78,15 @@ typedef struct job {
 } job;
 
 static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
+/* Returns x rounded up to a multiple of `to`. */
 static size_t up(size_t x, size_t to) { return (x + to - 1) / to * to; }
+/* Returns x rounded down to a multiple of `to`, but at least `to`. */
 static size_t down(size_t x, size_t to) { return x < to ? to : x / to * to; }
+/* Returns into how many parts of `width` lines are cut, the last of which may be shorter. */
 static size_t parts(size_t lines, size_t width) { return (lines + width - 1) / width; }
 
-/* Cuts `lines` into equal parts of at most `most`, but for rounding up to `unit`. */
+/* Returns the size of the parts if `lines` are cut into as few equal parts of at most `most` as possible; rounded up to
+ * a multiple of `unit`. */
 static size_t equal_part(size_t lines, size_t most, size_t unit) {
     return lines <= most ? up(lines, unit) : up(parts(lines, parts(lines, most)), unit);
 }
@@ -101,6 +107,7 @@ static bool is_better_turned(const ls_gemm_kernels *t, const ls_gemm *g) {
     return turned * (double)(g->k + COST_TURN) < 0.97 * straight * (double)g->k;
 }
 
+/* Returns the floats of all slots of one tile. */
 static size_t tile_slots_elems(const job *j) {
     return j->kernels->mr * j->kernels->nr * (size_t)ls_gemm_slots_of(j->slices);
 }
@@ -146,12 +153,14 @@ static void pack_lines(const job *j, char *to, size_t width, size_t group, ls_ge
         ls_gemm_pack(j->kernels, panel, width, ls_gemm_lines_from(from, 0, j->k0), lines, j->k);
 }
 
+/* Packs rows row … row + rows − 1 of the chunk, of the operand in the place of A, over the chunk of K. */
 static void pack_a(const job *j, char *to, size_t row, size_t rows) {
     ls_gemm_lines all = j->turned ? ls_gemm_lines_of_b(j->g) : ls_gemm_lines_of_a(j->g);
     ls_gemm_lines from = ls_gemm_lines_from(all, j->m0 + row, 0);
     pack_lines(j, to, j->kernels->mr, j->kernels->group_a, from, rows);
 }
 
+/* Packs columns column … column + columns − 1 of the chunk, of the operand in the place of B, over the chunk of K. */
 static void pack_b(const job *j, char *to, size_t column, size_t columns) {
     ls_gemm_lines all = j->turned ? ls_gemm_lines_of_a(j->g) : ls_gemm_lines_of_b(j->g);
     ls_gemm_lines from = ls_gemm_lines_from(all, j->n0 + column, 0);
@@ -166,6 +175,7 @@ typedef struct pack_job {
     size_t tasks_a; /* tasks before these are of A, the others of B */
 } pack_job;
 
+/* Task: packs panels_together panels of A, or for task numbers from tasks_a on of B. */
 static void pack_task(void *context, size_t task, int thread) {
     (void)thread;
     const pack_job *p = context;
@@ -272,11 +282,14 @@ typedef struct choice {
     double cost;
 } choice;
 
+/* Returns the lines that the thread with most work packs, if whole panels are divided among the threads. */
 static size_t pack_rounds_elems(size_t lines, size_t width, size_t threads) {
     return parts(parts(lines, width), threads) * width;
 }
 
-/* Estimates the time with tasks of rows × columns, and replaces *best if it is shorter and its panels fit. */
+/* Estimates the time, in multiply-adds of a chain over one k, with tasks of rows × columns, and replaces *best if it is
+ * shorter; does nothing if the panels that tasks pack for themselves do not fit the scratch. cost 0 in *best: none yet.
+ */
 static void consider(const job *j, size_t threads, owned own, size_t rows, size_t columns, choice *best) {
     size_t k = j->kc, m = own == OWN_A ? j->all_m : min_size(j->all_m, j->mc);
     size_t n = own == OWN_B ? j->all_n : min_size(j->all_n, j->nc);
@@ -303,7 +316,8 @@ static void consider(const job *j, size_t threads, owned own, size_t rows, size_
     *best = (choice){own, rows, columns, cost};
 }
 
-/* Sets what a task packs and its size: for one thread as in the table, for several the fastest by the estimate. */
+/* Sets what a task packs and its size: for one thread, if no chains apart from C outlive a task, the larger operand and
+ * the sizes of the table; else the fastest by the estimate. Also how many panels are packed together beforehand. */
 static void choose_tasks(job *j, size_t threads) {
     const ls_gemm_kernels *t = j->kernels;
     size_t all_rows = up(j->all_m, t->mr), all_columns = up(j->all_n, t->nr);

@@ -3,14 +3,14 @@
  *     C[m][n] = sum over k of A·B        form NN: A[m][k] B[k][n]   NT: A[m][k] B[n][k]   TN: A[k][m] B[k][n]
  *
  * A call allocates nothing and cannot fail. The order of every sum is that of docs/reference/arithmetic.md, "Matrix
- * products": a chain over k inside a slice, a
- * tree over slices. Block sizes, tile shapes and the number of threads decide only which thread computes an element and
- * when, so they never change a bit. Operands are packed into panels, 16-bit types are widened on the way; K is never
- * padded. A matmul with few rows or few columns reads its large operand once and packs nothing that outlives a block
- * (thin.c).
+ * products": a chain over k inside a slice, a tree over slices. Block sizes, tile shapes and the number of threads
+ * decide only which thread computes an element and when, so they never change a bit. Operands are packed into panels,
+ * 16-bit types are widened on the way; K is never padded. A matmul with few rows or few columns reads its large operand
+ * once and packs nothing that outlives a block (thin.c).
  *
- * A hardware unit (unit.h) multiplies bf16 as it is, a granule of k at a time. Panels hold bf16 then, and K is padded
- * with +0 to whole granules at the end of each slice and of each sequence (k.h).
+ * A matrix unit (unit.h), in hardware or, for tensor cores, emulated, multiplies 16-bit numbers as they are, a granule
+ * of k at a time. Panels hold them then, and K is padded with +0 to whole granules at the end of each slice and of each
+ * sequence (k.h).
  *
  * An ISA adds its kernels and its block sizes, set together in one function; the loops are written once (gemm.c,
  * tile.c, thin.c).
@@ -99,12 +99,12 @@ typedef struct ls_gemm_kernels {
     size_t own_bytes; /* of panels that a task packs for itself at most; 0: the usual */
     ls_convert_kernels convert;
     /* For matrix units only; all 0 for chains. A panel is [k / group][line][group]. */
-    size_t granule;
-    size_t group_a, group_b; /* they divide the granule */
+    size_t granule;          /* values of k that the micro-kernel takes at a time: the unit's granule, or two of them */
+    size_t group_a, group_b; /* values of k of a line that lie together in panels of A, of B; they divide the granule */
     size_t rate;             /* multiply-adds in the time of one of a chain in fp32; for choosing tasks */
     bool rounds_bf16;        /* the micro-kernel can store a tile as bf16 */
-    void (*begin)(void);     /* called by a thread before the first tile of a task, and after its last; or NULL */
-    void (*end)(void);
+    void (*begin)(void);     /* called by a thread before the first tile of a task, or NULL */
+    void (*end)(void);       /* called by it after the last tile of the task, or NULL */
 } ls_gemm_kernels;
 
 /* Fill the kernels of one ISA. */
@@ -120,13 +120,15 @@ void ls_gemm_kernels_fill_avx512_bf16(ls_gemm_kernels *table);
 void ls_gemm_kernels_fill_amx(ls_gemm_kernels *table);
 void ls_gemm_kernels_fill_tensor_core(ls_gemm_kernels *table, ls_unit unit, ls_dtype dtype);
 
-/* Returns the bytes of scratch that ls_gemm_run() needs: a few tens of MiB at most. Reads no tensor. */
+/* Returns the bytes of scratch that ls_gemm_run() needs: a few tens of MiB at most, 0 if ls_gemm_is_thin(). Reads no
+ * tensor. */
 size_t ls_gemm_scratch_bytes(const ls_gemm_kernels *kernels, const ls_gemm *g);
 /* Computes a matmul on all threads of the pool, and returns when it is done. The scratch is 64-byte aligned. `kernels`
  * are those of the ISA; the function finds the unit's itself. The call must have passed ls_gemm_check(). */
 void ls_gemm_run(const ls_gemm_kernels *kernels, const ls_gemm *g, ls_pool *pool, void *scratch);
 
-/* Returns whether ls_gemm_run() gives a matmul of chains with few rows or columns to ls_gemm_thin_run(). */
+/* Returns whether ls_gemm_run() gives the matmul to ls_gemm_thin_run(): one of chains, with at most 2·LS_GEMM_THIN_ROWS
+ * rows or columns (half as many with patches). */
 bool ls_gemm_is_thin(const ls_gemm *g);
 /* Computes a matmul for which ls_gemm_is_thin() is true, without scratch. */
 void ls_gemm_thin_run(const ls_gemm_kernels *kernels, const ls_gemm *g, ls_pool *pool);

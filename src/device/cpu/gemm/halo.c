@@ -34,8 +34,8 @@ static ptrdiff_t reach(size_t taps, ptrdiff_t tap) { return tap < 0 ? (ptrdiff_t
 /* Returns how many pixels a patch's last pixel is from its first. */
 static size_t span_of(size_t taps, ptrdiff_t tap) { return (taps - 1) * (size_t)(tap < 0 ? -tap : tap); }
 
-/* Prepares an empty halo. Returns false if the channels are many, if a step is not positive, or if there is no space
- * for one row of positions. */
+/* Prepares an empty halo. Returns false if there are more than CHANNELS_MOST channels, if a step is not positive, or if
+ * HALO_ELEMS elements do not hold one row of positions. */
 static bool open_halo(halo *h, const ls_gemm_patches *p, float values[HALO_ELEMS]) {
     if (p->channels > CHANNELS_MOST || p->step_x < 1 || p->step_y < 1) return false;
     h->p = p;

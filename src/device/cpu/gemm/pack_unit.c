@@ -1,5 +1,5 @@
-/* pack_unit.c: packing for matrix units: bf16 as it is, in groups of 2, 4 or 32 neighbours in k, with +0 where K
- * is padded (k.h) and where the last panel has no line.
+/* pack_unit.c: packing for matrix units: 16-bit numbers as they are, in groups of 2, 4, 16 (tensor cores) or 32
+ * neighbours in k, with +0 where K is padded (k.h) and where the last panel has no line.
  *
  *     panel[group of k][line][k inside the group] */
 #include <stdint.h>

@@ -49,7 +49,8 @@ static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 /* Returns x rounded up to a multiple of `to`. */
 static size_t up(size_t x, size_t to) { return (x + to - 1) / to * to; }
 
-/* With patches the bound is lower, because they are packed here too, so there is less to be gained. */
+/* With patches at most GROUP, because they are packed here too, so there is
+ * less to be gained. */
 bool ls_gemm_is_thin(const ls_gemm *g) {
     size_t most = g->patches ? GROUP : ROWS;
     return g->unit == LS_UNIT_CHAIN && (g->m <= most || g->n <= most);

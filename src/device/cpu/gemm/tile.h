@@ -1,10 +1,10 @@
 /* tile.h: computes one tile of C (mr × nr elements, in registers of a micro-kernel) over a pass, a stretch of K, for
  * gemm.c. A slice is a part of K whose sum stands alone; the sums of slices are added as one fixed binary tree.
  *
- * A pass is cut at the ends of slices into segments; the micro-kernel runs once for each. Between
- * segments a chain lives in C, or in the tile's own slots: slot 0 holds the unfinished chain, slot 1 + i a finished
- * subtree of 2^i slices, as in a binary counter. C is then written by the last segment of K alone, which is why a C of
- * 16 bits, with rows apart, or that is written transposed always has slots. */
+ * A pass is cut at the ends of slices into segments; the micro-kernel runs once for each. Between segments a chain
+ * lives in C, or in the tile's own slots: slot 0 holds the unfinished chain, slot 1 + i a finished subtree of 2^i
+ * slices, as in a binary counter. C is then written by the last segment of K alone, which is why a C of 16 bits, with
+ * rows apart, or that is written transposed always has slots. */
 #ifndef LS_DEVICE_CPU_GEMM_TILE_H
 #define LS_DEVICE_CPU_GEMM_TILE_H
 

@@ -106,7 +106,8 @@ static block_range range_of(const ls_attention *a, size_t first, size_t block) {
     return (block_range){begin, begin + min_size(LS_ATTENTION_BLOCK, a->T - begin)};
 }
 
-/* Runs the whole units, then the blocks of the cut heads, the last queries of all heads first. */
+/* Task: computes forward of one whole unit or, for task numbers behind those, of one block of queries of one cut head;
+ * the last blocks of all heads come first. */
 static void forward_task(void *ctx, size_t task, int thread) {
     const attention_job *job = ctx;
     float *scratch = scratch_of(job, thread);
@@ -227,13 +228,15 @@ static void cut_units(attention_job *job, size_t whole) {
     job->cut_heads = job->call->B * job->heads - job->cut_heads_begin;
 }
 
-/* Returns how many units forward leaves whole: all full rounds of the threads but one, whose blocks balance. */
+/* Returns how many units forward leaves whole: with one thread all; else those of all full rounds of the threads but
+ * the last, so that the blocks of the last full round and of the rest balance. */
 static size_t forward_whole(size_t units, size_t threads) {
     size_t rounds = units / threads;
     return threads == 1 ? units : rounds > 1 ? (rounds - 1) * threads : 0;
 }
 
-/* Returns how many units backward leaves whole. Blocks take seven matmuls, not five, but leave no thread idle. */
+/* Returns how many units backward leaves whole: those of full rounds of the threads, and the rest too if it has at
+ * least 5/7 as many units as there are threads: blocks take seven matmuls, not five, but leave no thread idle. */
 static size_t backward_whole(size_t units, size_t threads) {
     size_t rest = units % threads;
     return rest * 7 >= threads * 5 ? units : units - rest;

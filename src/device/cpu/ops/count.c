@@ -9,7 +9,8 @@
 
 enum { INFINITY_BITS = 0x7F800000 };
 
-/* Patterns of products: up to `flushed` they round to 0, from `high` on they are at the upper end. */
+/* Patterns of products without the sign: up to `flushed` they round to 0, from `high` on they count as LS_COUNT_HIGH.
+ */
 typedef struct count_limits {
     int32_t flushed, high;
 } count_limits;

@@ -1,5 +1,5 @@
 /* loss.c: softmax cross-entropy. Threads split all operations by rows. "Half" functions take 16-bit logits, which exist
- * only with the matrix unit hgmma and are summed in its order. */
+ * only with tensor cores and are summed in the order of GPUs that have them. */
 #include <assert.h>
 #include <math.h>
 #include <stdatomic.h>

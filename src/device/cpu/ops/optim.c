@@ -45,7 +45,8 @@ static uint64_t *block_sums(const ls_update_piece *c, size_t at) {
 /* Returns x, limited to low … high. */
 static size_t clamp(size_t x, size_t low, size_t high) { return x < low ? low : x > high ? high : x; }
 
-/* Adds the present values of elements begin … end − 1 to the state sums, and records their block sums. */
+/* Adds the present values of elements begin … end − 1, which are in one block, to the state sums, and records the
+ * block's sums if the piece keeps them. */
 static void sum_written(const ls_kernels *kernels, const ls_update_piece *c, size_t begin, size_t end) {
     const ls_update_sums *s = &c->sums;
     const size_t first = clamp(s->begin, begin, end), last = clamp(s->end, first, end);
@@ -63,7 +64,7 @@ static void sum_written(const ls_kernels *kernels, const ls_update_piece *c, siz
     }
 }
 
-/* Adds the 16-bit copy, two numbers as one, to its state sum. */
+/* Adds elements begin … end − 1 of the 16-bit copy, two numbers as one, to its state sum, if there is one. */
 static void sum_copy(const ls_kernels *kernels, const ls_update_piece *c, size_t begin, size_t end) {
     if (!c->sums.copy || !c->copy) return;
     const ls_state_piece pairs = {.x = c->copy, .tensor = c->sums.copy_tensor, .first = c->first / 2};
@@ -115,7 +116,8 @@ static void update_elems(const ls_kernels *kernels, const ls_update_piece *c, si
     }
 }
 
-/* Returns whether checksums are wanted, so that the update must go block by block. */
+/* Returns whether state sums or block sums are wanted, so that the update must go block by block. The sum of the copy
+ * alone does not count: it is only made along with the others. */
 static bool makes_sums(const ls_update_piece *c) { return c->sums.once || c->sums.rest || c->check.sums; }
 
 /* Updates elements; with sums block by block, so that a block stays in L1. A damaged block is left as it is. */

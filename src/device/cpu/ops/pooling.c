@@ -13,7 +13,8 @@ static void rows_range(const ls_kernels *kernels, const void *args, size_t begin
     a->kernel(a->call, begin, end);
 }
 
-/* Returns the rows of a task: the work of a row is that of the input pixels under it. */
+/* Returns the rows of a task, if an image has `rows` of them: the work of a row is its share of the image's elements.
+ */
 static size_t grain_of(const ls_pooling_call *c, size_t rows) {
     return ls_cpu_row_grain(c->height * c->width * c->channels / rows + 1);
 }

@@ -94,7 +94,8 @@ static void chain_sequence(const chain_task *t, float *to, size_t sequence, size
 }
 
 /* Computes the sum of one group: its sequences, each by itself from +0, added in order, to what `out` holds if the call
- * accumulates. A callback of ls_cpu_sum_groups(). */
+ * accumulates. A group without sequences is −0, or leaves `out` as it is if the call accumulates. A callback of
+ * ls_cpu_sum_groups(). */
 static void chain_leaf(const void *ctx, int group, float *out) {
     const chain_task *t = ctx;
     const ls_cpu_chains *c = t->job->chains;
@@ -136,7 +137,7 @@ static void chain_run(void *ctx, size_t task, int thread) {
 }
 
 /* Returns the columns of a task: whole rows if there are slices enough for the threads, else pieces as wide as
- * possible, because narrow ones are not streamed. */
+ * possible, because narrow ones are not streamed; in both cases PIECE_MIN to PIECE_MAX, in whole cache lines. */
 static size_t piece_of(size_t columns, size_t slices, size_t threads) {
     size_t pieces = (threads + slices - 1) / slices;
     size_t piece = (columns + pieces - 1) / pieces;

@@ -21,8 +21,8 @@ typedef struct ls_cpu_leaves {
     size_t elems; /* numbers of a sum */
 } ls_cpu_leaves;
 
-/* Returns the levels of the tree over `count` groups, ⌈log2 count⌉: the scratch of ls_cpu_sum_groups() has that many
- * times `elems` numbers. */
+/* Returns the levels of the tree over `count` ≥ 1 groups, ⌈log2 count⌉: the scratch of ls_cpu_sum_groups() has that
+ * many times `elems` numbers. */
 size_t ls_cpu_sum_levels(int count);
 /* Computes the sum of groups first … first+count−1, a node of the tree, and writes `elems` numbers to `out`. */
 void ls_cpu_sum_groups(const ls_cpu_leaves *leaves, int first, int count, float *out, float *scratch);

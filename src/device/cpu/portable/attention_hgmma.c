@@ -25,6 +25,7 @@ static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
+/* Rounds to the 16-bit type, to nearest even. */
 static inline uint16_t rounded(float x, ls_dtype act) {
     return act == LS_BF16 ? ls_bf16_from_f32(x) : ls_f16_from_f32(x);
 }
@@ -48,6 +49,7 @@ typedef struct kind {
             add_granules(c, ld, a, b, format_f16);                                                                     \
     } while (0)
 
+/* Compiles add_granules() for any CPU. */
 static void add_portable(float *c, size_t ld, const uint16_t *a, const uint16_t *b, kind of) {
     ADD_BY_KIND(c, ld, a, b, of);
 }
@@ -62,6 +64,8 @@ __attribute__((target("avx2"))) static void add_avx2(float *c, size_t ld, const 
 #    define add_avx2 add_portable
 #endif
 
+/* Adds one granule to c[i][j] for row i of a and row j of b (eight of each, of GRANULE values), by the formula of the
+ * unit. */
 static void add(float *c, size_t ld, const uint16_t *a, const uint16_t *b, kind of) {
     if (ls_cpu_use(LS_ISA_AVX2))
         add_avx2(c, ld, a, b, of);
@@ -69,12 +73,13 @@ static void add(float *c, size_t ld, const uint16_t *a, const uint16_t *b, kind 
         add_portable(c, ld, a, b, of);
 }
 
-/* A tensor of one head. */
+/* A tensor of one head: `count` rows, `stride` elements apart. */
 typedef struct rows {
     const uint16_t *at;
     size_t stride, count;
 } rows;
 
+/* Returns the first `count` rows of a head. */
 static rows rows_of(ls_attention_in x, size_t head, size_t count) {
     return (rows){(const uint16_t *)x.at + head * x.head_stride, x.row_stride, count};
 }
@@ -115,6 +120,7 @@ static void add_rows(float *sums, size_t stride, const granules *weights, rows x
 /* Returns what the tensors of this call are multiplied in. */
 static kind kind_of(const ls_attention *a) { return (kind){a->act, a->unit}; }
 
+/* Returns the dropout factor of a pair: 0 if it is dropped, else the scale; 1 without dropout. */
 static float drop_factor(const ls_attention *a, size_t head, size_t query, size_t key) {
     uint64_t index = ((a->drop.head0 + head) * a->T + query) * a->T + key;
     if (!(a->drop.scale > 0)) return 1.0f;
@@ -124,6 +130,7 @@ static float drop_factor(const ls_attention *a, size_t head, size_t query, size_
 /* Returns the scale of scores inside exp2. */
 static float scale2_of(const ls_attention *a) { return (float)((double)a->scale * 0x1.71547652b82fep+0); }
 
+/* Returns the floats of a row of sums: the head size rounded up to whole tiles. */
 static size_t stride_of(const ls_attention *a) { return (a->head_size + TILE - 1) / TILE * TILE; }
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
@@ -140,7 +147,9 @@ typedef struct progress {
     float m, l[4], alpha;
 } progress;
 
-/* Scores of one query with a block of keys, of which it sees these, become weights. */
+/* Turns the scores of one query with a block of KEYS keys, of which it sees `seen`, into weights before the division by
+ * l (0 for keys that it does not see). Updates m and l in *p, and sets p->alpha, by which the query's sums so far must
+ * be multiplied. */
 static void weigh(progress *p, float *scores, ls_positions seen, float scale2) {
     float m = p->m;
     if (seen.begin >= seen.end && m == -INFINITY) { /* before the first key that it sees */
@@ -158,6 +167,8 @@ static void weigh(progress *p, float *scores, ls_positions seen, float scale2) {
     for (size_t k = 0; k < KEYS; k += 2) p->l[k % 8 / 2] += scores[k] + scores[k + 1];
 }
 
+/* Continues up to eight queries from `query` on with a block of KEYS keys from first_key on: their progress p, and
+ * sums[query][stride] = alpha·sums + weights·V, with the weights after dropout and rounded. */
 static void forward_block(const ls_attention *a, size_t head, size_t query, size_t first_key, progress *p,
                           float *sums) {
     float scores[TILE][KEYS], some[TILE][TILE], scale2 = scale2_of(a);
@@ -187,6 +198,8 @@ static void forward_block(const ls_attention *a, size_t head, size_t query, size
     }
 }
 
+/* Computes o, m and l of `count` ≤ TILE queries of a head; `sums` is scratch of TILE rows. m is the largest score
+ * before the scale. */
 static void forward_queries(const ls_attention *a, size_t head, size_t query, size_t count, float *sums) {
     progress p[TILE];
     size_t stride = stride_of(a), row = query - a->first_query;
@@ -204,6 +217,7 @@ static void forward_queries(const ls_attention *a, size_t head, size_t query, si
     }
 }
 
+/* ls_attention_kernels.forward. */
 static void lsk_attention_forward_hgmma(const ls_attention *a, size_t head_begin, size_t head_end, size_t query_begin,
                                         size_t query_end, float *scratch) {
     prepare_exp2();
@@ -237,6 +251,7 @@ static void weights_of(const ls_attention *a, size_t head, size_t query, size_t 
     }
 }
 
+/* Writes `count` rows of sums·scale, rounded, to rows `row` … of a head. */
 static void write_rows(const ls_attention *a, ls_attention_out to, size_t head, size_t row, size_t count,
                        const float *sums, float scale) {
     for (size_t r = 0; r < count; r++) {
@@ -245,6 +260,7 @@ static void write_rows(const ls_attention *a, ls_attention_out to, size_t head, 
     }
 }
 
+/* Computes dq of `count` ≤ TILE queries of a head; `sums` is scratch of TILE rows. */
 static void query_grads(const ls_attention *a, size_t head, size_t query, size_t count, float *sums) {
     size_t kv = head / (a->heads / a->kv_heads), stride = stride_of(a);
     memset(sums, 0, TILE * stride * sizeof *sums);
@@ -261,6 +277,8 @@ static void query_grads(const ls_attention *a, size_t head, size_t query, size_t
     write_rows(a, a->dq, head, query, count, sums, a->scale);
 }
 
+/* Computes dk and dv of `count` ≤ TILE keys of a kv head, over all of its query heads in order; dk and dv are scratch
+ * of TILE rows each. */
 static void key_grads(const ls_attention *a, size_t kv, size_t key, size_t count, float *dk, float *dv) {
     size_t group = a->heads / a->kv_heads, stride = stride_of(a);
     const ls_positions queries = ls_mask_queries(a->mask, (ls_positions){key, key + count}, a->T);
@@ -285,6 +303,7 @@ static void key_grads(const ls_attention *a, size_t kv, size_t key, size_t count
     write_rows(a, a->dv, kv, key, count, dv, 1.0f);
 }
 
+/* ls_attention_kernels.backward_queries. */
 static void lsk_attention_backward_queries_hgmma(const ls_attention *a, size_t head_begin, size_t head_end,
                                                  size_t query_begin, size_t query_end, float *scratch) {
     prepare_exp2();
@@ -293,6 +312,7 @@ static void lsk_attention_backward_queries_hgmma(const ls_attention *a, size_t h
             query_grads(a, head, query, min_size(TILE, query_end - query), scratch);
 }
 
+/* ls_attention_kernels.backward_keys. */
 static void lsk_attention_backward_keys_hgmma(const ls_attention *a, size_t kv_head, size_t key_begin, size_t key_end,
                                               float *scratch) {
     prepare_exp2();
@@ -300,6 +320,7 @@ static void lsk_attention_backward_keys_hgmma(const ls_attention *a, size_t kv_h
         key_grads(a, kv_head, key, min_size(TILE, key_end - key), scratch, scratch + TILE * stride_of(a));
 }
 
+/* ls_attention_kernels.backward, by the two above: keys first, then queries. */
 static void lsk_attention_backward_hgmma(const ls_attention *a, size_t kv_head, float *scratch) {
     size_t group = a->heads / a->kv_heads;
     lsk_attention_backward_keys_hgmma(a, kv_head, 0, a->T, scratch);

@@ -1,6 +1,6 @@
 /* exp2.h: 2^x of the special function unit of Hopper GPUs by its formula (docs/reference/elementary.md, "exp2 of a
- * GPU"), in whole numbers, so that any CPU has its bits. Attention and loss use it if the matrix unit is hgmma
- * (device/unit.h). Each file that includes it has tables of its own. */
+ * GPU"), in whole numbers, so that any CPU has its bits. Attention and loss use it if the matrix unit is one of
+ * tensor cores (ls_unit_is_tensor_core()). Each file that includes it has tables of its own. */
 #ifndef LS_DEVICE_CPU_PORTABLE_EXP2_H
 #define LS_DEVICE_CPU_PORTABLE_EXP2_H
 

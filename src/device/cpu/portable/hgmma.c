@@ -5,6 +5,8 @@
 #include "base/cpu.h"
 #include "device/cpu/gemm/gemm.h"
 
+/* Computes a tile of 8 × 8 over k values, whole granules, from packed 16-bit panels, with its epilogue:
+ * ls_gemm_kernels.micro, for the format f. */
 static inline __attribute__((always_inline)) void add_tile(size_t k, const void *panel_a, const void *panel_b, format f,
                                                            const ls_gemm_tile *tile) {
     float c[TILE][TILE];
@@ -36,7 +38,7 @@ MICRO_KERNELS(, )
 MICRO_KERNELS(__attribute__((target("avx2"))), _avx2)
 #endif
 
-/* Lists them by unit (hgmma, ampere), then by type (bf16, fp16). */
+/* Lists them by formula (hgmma, ampere), then by type (bf16, fp16). */
 #define BY_UNIT_AND_TYPE(suffix)                                                                                       \
     {                                                                                                                  \
         {lsk_gemm_bf16_8x8_hgmma##suffix, lsk_gemm_f16_8x8_hgmma##suffix}, {                                           \

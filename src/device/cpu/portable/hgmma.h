@@ -1,6 +1,7 @@
 /* hgmma.h: the tensor cores of NVIDIA's GPUs by their formulas (docs/reference/arithmetic.md, "Matrix units"), in whole
- * numbers, so that any CPU has their bits: the units hgmma (Hopper, Blackwell) and ampere (Ampere, Ada). Shared by
- * matmuls (hgmma.c) and attention (attention_hgmma.c).
+ * numbers, so that any CPU has their bits. There are two formulas: "hgmma" here is that of the units hgmma (Hopper) and
+ * blackwell, which add 16 products at once, "ampere" that of the units ampere and ada, which add 8. Shared by matmuls
+ * (hgmma.c) and attention (attention_hgmma.c).
  *
  * A number is significand · 2^exponent. The unit adds `terms` products, not normalised, and c at once: all are shifted
  * to the largest exponent, where bits behind the `point`th behind the point are cut off; the sum is exact, and cut off

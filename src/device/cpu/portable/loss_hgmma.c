@@ -1,4 +1,4 @@
-/* loss_hgmma.c: softmax cross-entropy of 16-bit logits in the summation order of the unit hgmma, in portable C;
+/* loss_hgmma.c: softmax cross-entropy of 16-bit logits in the summation order of GPUs with tensor cores, in portable C;
  * docs/reference/arithmetic.md, "Softmax cross-entropy", has the formulas. */
 #include "device/cpu/kernels.h"
 #include "device/cpu/portable/exp2.h"
