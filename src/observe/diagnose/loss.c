@@ -506,7 +506,7 @@ ls_status ls_diagnose_lr(ls_case *c) {
 
 void ls_diagnose_unknown(ls_case *c) {
     const ls_series *s = &c->series;
-    size_t at;
+    size_t at = 0; /* also where no finite step follows */
     for (int i = 0; i < c->out->finding_count; i++) {
         const ls_finding *f = &c->out->finding[i];
         if (!f->is_note && !ls_cause_is_of_time(f->cause)) return;

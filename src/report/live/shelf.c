@@ -313,7 +313,9 @@ ls_status ls_shelf_page(ls_shelf *s, const ls_live_query *q, ls_page *page) {
     }
     for (int i = 0; i < count; i++) {
         ls_view *view = look_at(s, chosen[i]);
-        if (view) views[open++] = *view; /* borrowed */
+        if (!view) continue;
+        chosen[open] = chosen[i]; /* of two runs one may be unreadable */
+        views[open++] = *view;    /* borrowed */
     }
     if (open == 0) {
         ls_page_add(page, LS_PAGE_TITLE, "No run yet");
