@@ -71,7 +71,7 @@ ls_status
 ls_fail(ls_status status, const char *format, ...);
 /* Returns a name such as "LS_ERR_INPUT"; a constant. */
 const char *ls_status_name(ls_status status);
-/* Returns the exit status for a program that ends with `status`. */
+/* Returns the exit status for a program that ends with `status`: that of LS_STATUS_LIST, 1 for any other number. */
 int ls_status_exit_code(ls_status status);
 
 /* ---- warnings ---------------------------------------------------------------------------------------------------- */

@@ -128,8 +128,9 @@ static ls_status recover_saved(ls_run *r) {
     return LS_OK;
 }
 
-/* Sets checkpoints after the last verified step aside, and restarts from the newest that is left, because the previous
- * workers found wrong numbers. */
+/* Restarts the run because the previous workers found wrong numbers: renames the checkpoints after blame->sound_step,
+ * the last verified step, to step-N.aside (rank 0, which has the store), and restores the newest of the others; without
+ * one, the run starts from the beginning. Collective. */
 static ls_status recover_sound(ls_run *r, const ls_wrong *blame) {
     LS_TRY(ls_agree(r->trainer->world, r->store ? ls_store_rewind(r->store, blame->sound_step) : LS_OK));
     (void)ls_fail(LS_ERR_INPUT, "what the workers have may be wrong from step %lld on",

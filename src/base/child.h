@@ -15,10 +15,11 @@
 typedef ls_status (*ls_child_fn)(void *ctx, void *result);
 
 /* Runs `fn` in a child process, waits for it and returns its status and message. `fn` fills `result`, of `bytes` bytes,
- * which is copied to the caller's. Forks, so call it before any thread is started. The child flushes its output but
- * runs no exit handlers, and is killed if its parent ends. LS_ERR_WORKER, with the name `what` ("the worker"): the
- * child was killed, or ended without a result. LS_ERR_FAILED: the child took more than `limit_s` seconds (0: no limit)
- * and was killed. In both cases `result` may be half written. LS_ERR_RESOURCE: no pipe or no process. */
+ * which is copied to the caller's, also if `fn` fails. Forks, so call it before any thread is started. The child
+ * flushes its output but runs no exit handlers, and is killed if its parent ends. Messages call the child `what` (such
+ * as "the worker"). LS_ERR_WORKER: the child was killed, or ended without a result. LS_ERR_FAILED: the child took more
+ * than `limit_s` seconds (0: no limit) and was killed. In both cases `result` may be half written. LS_ERR_RESOURCE: no
+ * pipe or no process. */
 ls_status ls_child_run(const char *what, double limit_s, ls_child_fn fn, void *ctx, void *result, size_t bytes);
 
 /* ---- programs beside a run --------------------------------------------------------------------------------------- */
@@ -26,10 +27,10 @@ ls_status ls_child_run(const char *what, double limit_s, ls_child_fn fn, void *c
 /* Makes the kernel kill this child when its parent ends, even while the child is stopped. Call it right after fork(),
  * with the parent's pid. Exits if the parent has ended already. */
 void ls_child_bind(pid_t parent);
-/* Waits until the child has ended. Returns true if it ended by itself; *wait_status is that of waitpid(). Kills the
- * child and returns false after more than `limit_s` seconds, or once it has neither used CPU time nor been runnable for
- * more than `idle_s` seconds (it is stopped or stuck). Also returns false for a pid that is no child. Time in which the
- * caller itself was stopped does not count. */
+/* Waits until the child has ended. Returns true if it ended by itself; *wait_status is then that of waitpid(). Kills
+ * the child and returns false after more than `limit_s` seconds, or once it has neither used CPU time nor been runnable
+ * for more than `idle_s` seconds (it is stopped or stuck). Also returns false for a pid that is no child. *wait_status
+ * has no meaning if the result is false. A pause of the caller itself (SIGSTOP) counts as at most 0.1 s. */
 bool ls_child_finish(pid_t pid, double idle_s, double limit_s, int *wait_status);
 
 /* ---- state of a process, from /proc ------------------------------------------------------------------------------ */

@@ -12,12 +12,14 @@ double ls_clock_seconds(void);
 /* Sleeps at least this long, also when signals arrive. */
 void ls_clock_sleep_us(uint64_t duration_us);
 
-/* How long a thread was ready to run without a core, and how often it was given one, since it started. */
+/* Time in the run queue: how long a thread was runnable but waited for a core, and how often it was given one, since it
+ * started. */
 typedef struct ls_clock_queue {
     uint64_t waited_ns, turns;
 } ls_clock_queue;
 
-/* Opens the calling thread's counts. Returns a descriptor that the caller closes; −1 if Linux keeps no such counts. */
+/* Opens the calling thread's counts. Returns a descriptor, which the caller closes by close(2); −1 if Linux keeps no
+ * such counts. */
 int ls_clock_queue_open(void);
 /* Reads the counts of the thread that opened `fd`, from any thread; {0} for −1. */
 ls_clock_queue ls_clock_queue_read(int fd);

@@ -59,7 +59,8 @@ static ring *make_ring(const char *name) {
     return r;
 }
 
-/* Adds the event to the ring, over the oldest one if it is full. */
+/* Adds the event to the ring, under the ring's lock; replaces the oldest event if the ring is full. Allocates the array
+ * at the first event; without memory, counts the event as lost. */
 static void push_event(ring *r, const event *e) {
     pthread_mutex_lock(&r->lock);
     if (!r->events) {

@@ -2,7 +2,7 @@
  * switch it on; code that trains calls the functions below at the places where a fault may be planted.
  *
  *     LS_FAULT_SLOW=RANK:PERCENT    adds so much to the time of a worker's computation: 1:300 makes worker 1 take four
- *                                   times as long
+ *                                   times as long. RANK: of the first attempt (see ls_fault_read)
  *
  *     LS_FAULT_INPUT=MS             delays reading each micro-batch, on every worker
  *
@@ -11,8 +11,8 @@
  *     LS_FAULT_SNAPSHOT=RANK:BYTES  free memory that worker RANK sees when it checks whether a snapshot or another
  *                                   worker's state fits; −1: enough, but the allocation fails
  *
- * Computation to be slowed down stands between begin and end, which cost one load while the switch is off. Each worker
- * reads the switches once, before it starts. */
+ * Computation to be slowed down stands between ls_fault_slow_begin() and ls_fault_slow_end(), which cost one load while
+ * the switch is off. Each worker reads the switches once, before it starts. */
 #ifndef LS_BASE_FAULT_H
 #define LS_BASE_FAULT_H
 
@@ -30,6 +30,7 @@ extern double ls_fault_slow;
 
 extern double ls_fault_input_ms; /* 0: off; likewise */
 
+/* NONE: the allocation fails, although enough memory seems free. */
 enum { LS_FAULT_SNAPSHOT_OFF = -2, LS_FAULT_SNAPSHOT_NONE = -1 };
 extern int64_t ls_fault_snapshot; /* bytes; likewise */
 
@@ -75,7 +76,7 @@ typedef struct ls_fault_site {
 extern void (*ls_fault_spoil)(const ls_fault_site *site);
 extern int ls_fault_rank;     /* this worker's place, which is its rank in the first attempt */
 extern int64_t ls_fault_step; /* completed steps */
-extern int ls_fault_path;     /* 1: while other instructions than usual compute, for a comparison */
+extern int ls_fault_path;     /* 1: while an audit recomputes with other instructions */
 extern bool ls_fault_no_unit; /* pretend that this CPU has no matrix units */
 
 /* Lets a test program corrupt the numbers at `data`; does nothing outside tests. The step calls it wherever numbers
@@ -91,8 +92,8 @@ static inline void ls_fault_at(struct ls_device *device, ls_fault_place place, c
  *     LS_FAULT_LOG=FILE
  *
  * The worker of rank RANK kills itself, stops (SIGSTOP), or kills its parent, the COUNT-th time (1: the first) that it
- * reaches the point named POINT in that step of that attempt. −1 means any; STEP +2 means the second step after the
- * first one of the attempt. FILE gets a line for each such event: "kill update rank=1 step=3 attempt=0". For tests. */
+ * reaches the point named POINT in that step of that attempt. −1 means any; STEP +2 means two steps after the first
+ * one of the attempt. FILE gets a line for each such event: "kill update rank=1 step=3 attempt=0". For tests. */
 
 #define LS_FAULT_POINTS(X)                                                                                             \
     X(START, "start")       /* before the state of the run is loaded */                                                \

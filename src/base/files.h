@@ -110,7 +110,8 @@ bool ls_folder_is_plain_name(const char *name);
 ls_status ls_folder_sync(const char *folder);
 /* Syncs the folder that contains `path`. */
 ls_status ls_folder_sync_parent(const char *path);
-/* Removes a folder and its contents, without following links. A missing folder is no error. */
+/* Removes a folder, or a file, and its contents; removes links without following them. A missing folder is no error.
+ * LS_ERR_FAILED at the first entry that cannot be removed; the rest stays. */
 ls_status ls_folder_remove(const char *folder);
 
 #endif

@@ -172,7 +172,8 @@ static ls_status check_range(const ls_option_info *info, const value *given) {
                    info->unit ? info->unit : "");
 }
 
-/* Copies a parsed value into the option's field; a STRING's text is not copied. */
+/* Copies a parsed value into the option's field, without its source. Of a STRING only the pointer is copied, so its
+ * text must outlive `options`. */
 static void store_value(ls_options *options, const ls_option_info *info, const value *given) {
     memcpy((char *)options + info->offset, given, field_bytes[info->kind]);
 }

@@ -3,7 +3,7 @@
  *
  * A value comes, from weakest to strongest, from the table, from the file that --config names, from the environment
  * (LS_ and the name in capitals: --min-size is LS_MIN_SIZE) or from a flag. Each value records its source, so that an
- * error can say where to fix it. An ls_options holds the values of all commands' options, whichever command it was
+ * error can say where to fix it. An ls_options has a field for every option of every command, whichever command it was
  * parsed for. All errors are LS_ERR_INPUT, except LS_ERR_RESOURCE for lack of memory. */
 #ifndef LS_CONFIG_OPTIONS_H
 #define LS_CONFIG_OPTIONS_H
@@ -110,8 +110,8 @@ typedef enum ls_option_group {
  * table as LS_IN(LS_CMD_PLAN, .unset = "searched"). */
 typedef struct ls_option_variant {
     unsigned commands; /* a set of LS_CMD_* */
-    const char *unset; /* the default of these commands as help shows it, even where the row has a .value: the command's
-                          code applies it */
+    const char *unset; /* the default that help shows for these commands, even if the row has a .value; the commands'
+                          code applies it, not the parser */
     const char *help;  /* instead of the row's */
     const char *more;  /* instead of the row's; "": nothing */
     const char *metavar;

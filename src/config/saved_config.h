@@ -2,8 +2,8 @@
  * read them again. This module makes the checksum and chooses the file to read; run/folder writes and reads the files.
  *
  * Both have a member "checksum" over all others, so that a damaged file is detected even if it is still valid JSON, and
- * the other one is read. A file without a checksum is from an older version, which wrote no copy, or was made by hand.
- */
+ * the other one is read. An edit by hand breaks the checksum, too. A file without a checksum was written by hand, or by
+ * an older version, which wrote no copy. */
 #ifndef LS_CONFIG_SAVED_CONFIG_H
 #define LS_CONFIG_SAVED_CONFIG_H
 
@@ -24,10 +24,10 @@
 ls_status ls_saved_config_seal(json_t *object);
 
 typedef enum ls_saved_config {
-    LS_CONFIG_ABSENT,  /* neither file exists */
-    LS_CONFIG_SOUND,   /* config.json matches its checksum, or has none and there is no sound copy */
+    LS_CONFIG_ABSENT,  /* config.json does not exist, and there is no sound copy */
+    LS_CONFIG_SOUND,   /* config.json matches its checksum; or it has no checksum, and there is no sound copy */
     LS_CONFIG_OF_COPY, /* config.json is damaged, edited, missing or without a checksum; the copy is sound */
-    LS_CONFIG_DAMAGED  /* config.json is damaged, and there is no sound copy */
+    LS_CONFIG_DAMAGED  /* config.json is damaged or edited, and there is no sound copy */
 } ls_saved_config;
 
 /* Decides which file of a run's folder to read, by their checksums. Writes its path to *path for SOUND and OF_COPY;

@@ -16,14 +16,15 @@ bool ls_copies_has_tokenizer(const char *folder);
 /* Defaults for generation (temperature, end tokens …). The file belongs to the model, whatever its tokenizer is. */
 #define LS_GENERATION_CONFIG "generation_config.json"
 
-/* Copies the tokenizer's files of `tokenizer`, a folder or a file in it, into `folder`. If `tokenizer` does not exist,
- * only logs a warning, because the model is of use without it. */
+/* Copies those of the files of ls_copies_name() that exist beside `tokenizer`, a folder or a file in it, into `folder`,
+ * where they replace files of the same name. If `tokenizer` does not exist, only logs a warning, because the model is
+ * of use without it. */
 ls_status ls_copies_put(const char *tokenizer, const char *folder);
-/* Copies the model's own LS_GENERATION_CONFIG, if `model` is a folder that has one, replacing one that came with
- * another model's tokenizer; does nothing otherwise. */
+/* Copies the model's own LS_GENERATION_CONFIG into `folder`, if `model` is a folder that has one; does nothing
+ * otherwise. Call it after ls_copies_put(), whose copy, maybe of another model, it replaces. */
 ls_status ls_copies_put_generation(const char *model, const char *folder);
 /* Writes a tokenizer.json that makes each byte its own id, and a tokenizer_config.json whose maximal length is
- * `positions` tokens. */
+ * `positions` tokens; replaces existing ones. */
 ls_status ls_copies_put_bytes(const char *folder, size_t positions);
 
 #endif

@@ -505,8 +505,9 @@ static ls_status compare_field(const ls_shape *shape, const char *key, const jso
     return status;
 }
 
-/* Copies to `back` each list of `shape` that has the same value in every layer, though its period is written otherwise.
- */
+/* Copies to `back`, the shape as read back from config.json, each per-layer list of `shape` whose values are the same
+ * in every layer. A list may be written with different periods ({1} or {1, 1}), so equal lists would otherwise compare
+ * as different. */
 static void copy_equal_lists(const ls_shape *shape, ls_shape *back) {
     for (ls_field_id id = 0; id < LS_FIELD_COUNT; id++) {
         if (ls_fields[id].kind != LS_KIND_LIST) continue;

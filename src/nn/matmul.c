@@ -27,12 +27,11 @@ static ls_gemm projection(const ls_nn *nn, void *y, size_t y_stride, ls_dtype dt
     return call;
 }
 
-/* Runs y = x·Wᵀ + bias, and shows the result to the observer, if there is one. Only then are columns between w's rows
- * and y_stride set to 0 first, because the observer reads them too. */
+/* Runs y = x·Wᵀ + bias (NULL: none) and then shows y to the observer, if there is one. The observer also reads the
+ * columns between the rows of w and y_stride; so, if there is an observer, all of y is set to 0 before the matmul. */
 static ls_status project(const ls_nn *nn, void *y, size_t y_stride, ls_dtype dtype, const void *x, const ls_param *w,
                          const ls_param *bias) {
     ls_gemm call = projection(nn, y, y_stride, dtype, x, w, bias);
-    /* An observer of the result reads what lies between its rows too. */
     if (nn->made.take && y_stride > call.n)
         LS_TRY(ls_device_fill(nn->device, y, 0, call.m * y_stride * ls_dtype_bytes(dtype)));
     LS_TRY(nn->ops->gemm(nn->device, &call));

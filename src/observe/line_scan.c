@@ -240,7 +240,8 @@ static void take_state(scan *s, char out[33]) {
     if (!other) s->p = p + 34;
 }
 
-/* Parses a list of 1 to LS_WORKERS_MAX times; sets s->p to NULL, and leaves *count, if it is anything else. */
+/* Parses a list of 1 to LS_WORKERS_MAX times. If s->p is at anything else, sets s->p to NULL and leaves *count
+ * unchanged; `ms` may be overwritten. */
 static void take_list(scan *s, float *ms, int *count) {
     int n = 0;
     if (*s->p++ != '[' || s->p >= s->end || *s->p == ']') goto unexpected;

@@ -153,8 +153,9 @@ ls_status ls_optimizer_run(const ls_optimizer_update *update, ls_device *device,
     return sum_piece(device, &piece);
 }
 
-/* Runs ops->update in one mode over all own elements of a model, up to 256 parameters in a call. Running statistics and
- * rounded weights need more than one operation in a step, so ls_optimizer_run() takes them one by one. */
+/* Runs ops->update in one mode over all own elements of a model, up to 256 parameters in a call. In mode
+ * LS_UPDATE_STEP, running statistics and rounded weights need several operations, so each of these parameters is passed
+ * to ls_optimizer_run() instead. */
 static ls_status run_mode(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,
                           const ls_model *model, ls_update_mode mode) {
     enum { AT_ONCE = 256 };

@@ -31,9 +31,10 @@ typedef struct ls_loop_record {
  * --numerics if they are due and the step made an update. gpu_wait_ms: how long the host waited for its GPU in this
  * step; below 0: there is no GPU, and the figure is left out. */
 void ls_loop_record_step(ls_loop *loop, const ls_step_result *result, const ls_step *step, double gpu_wait_ms);
-/* Appends the sums of the state by tensor, after the previous step, to this worker's log, which `lockstep bisect`
- * reads. Every worker calls it after each step, because those sums become known only within the next step
- * (state_hash.h). Does nothing without state sums (--check off). A failure only disables the log, with a warning. */
+/* Appends the checksums of each tensor of the state after the previous step to this worker's log, which `lockstep
+ * bisect` reads. Every worker calls it after each step, because those checksums become known only within the next step
+ * (state_hash.h); so the last step of a run has none. Does nothing without checksums of the state (--check off) or a
+ * folder. After a failure, logs a warning and writes no more. */
 void ls_loop_record_state(ls_loop *loop);
 /* Writes the line of a guard's event. */
 void ls_loop_record_event(ls_loop *loop, const ls_train_event *event);

@@ -24,7 +24,9 @@ static int holders; /* of those of a run */
 static atomic_int first_signal, save_asked;
 static _Atomic uint64_t first_ns;
 
-/* Signal handler: records the signal and its time. Reading the clock is async-signal-safe. */
+/* Signal handler. SIGUSR1 asks for a save. Any other signal asks the run to stop: the first one is recorded, with its
+ * time, and later ones change nothing. SIGHUP and SIGXCPU count as SIGTERM. Async-signal-safe, as reading the clock
+ * is. */
 static void note_signal(int number, siginfo_t *info, void *context) {
     int none = 0;
     (void)context;

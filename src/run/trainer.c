@@ -136,7 +136,8 @@ static ls_status make_partition(ls_trainer *t) {
     return ls_partition_create(t->model, t->device, &setup, &t->partition);
 }
 
-/* Allocates the buffer of the sum after backward, the sums of the state, and the input buffers. */
+/* Allocates the words of the collective after backward, the checksums of each tensor of the state if the partition
+ * makes them, and the input buffers. */
 static ls_status alloc_buffers(ls_trainer *t) {
     int params = t->model->nparams;
     t->sums = calloc(ls_trainer_sums(t), sizeof *t->sums);

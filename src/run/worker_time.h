@@ -2,8 +2,8 @@
  *
  * Always on: it reads the clock for waits and batch reads, and one small system file per step. Measurements are sent
  * with the sum that ends a backward pass (step.c), so they need no message of their own. That sum precedes the update,
- * so a step is reported with the update of the step before, which takes as long. Time between steps (evaluation,
- * checkpoints) is not counted. The trainer owns one, and the loop records it.
+ * so the time reported for a step contains the update of the previous step in place of its own, which takes as long.
+ * Time between steps (evaluation, checkpoints) is not counted. The trainer owns one, and the loop records it.
  *
  * With many workers, means over several steps are reported, so that metrics stay small. */
 #ifndef LS_RUN_WORKER_TIME_H
@@ -16,14 +16,14 @@
 typedef enum ls_worker_time_kind {
     LS_WORKER_BUSY,   /* all but waiting, in ms as all of them */
     LS_WORKER_WAIT,   /* for messages and collectives that were not done */
-    LS_WORKER_NET,    /* part of waiting: all peers had arrived, or it is unknown which, and data was in flight */
+    LS_WORKER_NET,    /* part of waiting: data was in flight, and all peers had arrived, or which had is not known */
     LS_WORKER_INPUT,  /* of busy: reading the batch */
-    LS_WORKER_QUEUED, /* runnable without a core, during busy time or waiting; main thread only, as the next */
-    LS_WORKER_CPU,    /* on a core */
+    LS_WORKER_QUEUED, /* of both, the main thread only: runnable without a core */
+    LS_WORKER_CPU,    /* of both, the main thread only: on a core */
     LS_WORKER_TIMES
 } ls_worker_time_kind;
 
-/* Two travel in a word. */
+/* A word has two times, of 32 bits each; a worker fills its own words and leaves 0 in the others, so sums are exact. */
 _Static_assert((LS_WORKER_TIMES + 1) / 2 == LS_TRAFFIC_TIME_NUMBERS, "traffic.c counts them");
 
 /* Returns the name of the member in a line of metrics, such as "busy_ms". */
@@ -37,7 +37,7 @@ typedef struct ls_worker_time {
     uint64_t at_since[LS_WORKER_TIMES]; /* counters at that time */
     uint64_t input_ns;                  /* counter: see ls_worker_time_read() */
     uint64_t left_ns[LS_WORKER_TIMES];  /* of the last step, not reported yet */
-    int every, steps;                   /* steps per report, and steps added up so far */
+    int every, steps;                   /* steps per report, more with more workers; steps added up so far */
     double *ms[LS_WORKER_TIMES];        /* by rank: the sum over steps; once `due`, the mean of a step */
     bool due;                           /* the report is complete */
 } ls_worker_time;

@@ -368,7 +368,8 @@ static void print_misfits(const ls_plan_answer *a) {
     if (a->found.missing > 0 && shown == 0) printf("\nno layout that needs more memory would be faster\n");
 }
 
-/* Prints what would fit if no layout does: other options, offloading, more chips, other chips. */
+/* Prints what would fit, for a plan in which no layout does (the caller checks): other options, offloading, more chips,
+ * other chips; or that nothing tried would. */
 static void print_remedy(const ls_plan_answer *a) {
     const ls_plan_remedy *r = &a->remedy;
     char text[TEXT_MAX];

@@ -54,9 +54,10 @@ size_t ls_reduce_window(const ls_request *r, int rank, size_t *begin);
 /* Returns the number of windows: equal on all members, at least 1, and 1 on one machine. */
 size_t ls_reduce_windows(const ls_request *r);
 
-/* Starts to receive the other machines' subtrees of this worker's window; adds up and sends the subtrees for which this
- * worker is the agent. ls_request_net_await() says when they have arrived. All local members must be at stage 1. Does
- * nothing on one machine. */
+/* Starts to receive the other machines' subtrees of this worker's window; adds up the subtrees for which this worker is
+ * the agent, and starts to send them. Never waits: ls_request_net_await() returns LS_OK once all these messages are
+ * received and sent; until then r->scratch and the parts are in use. All local members must be at stage 1. Does nothing
+ * on one machine. LS_ERR_RESOURCE without memory. */
 ls_status ls_reduce_exchange(ls_request *r);
 
 /* Adds up this worker's window and writes it to each of `outs`, which point at the window's first element. `stream`:

@@ -51,9 +51,10 @@ typedef struct ls_links {
 
 /* ---- links.c ----------------------------------------------------------------------------------------------------- */
 
-/* Opens links for the new communicator (NULL: this worker is in none), collectively over its parent. `wants`:
- * LS_LINKS_…. Either all communicators get links or none does; then rank 0 of the parent logs a warning, tensors go
- * through host memory, later calls open none, and LS_OK is returned. Moves a byte over each link. */
+/* Opens links for the new communicator `comm` (NULL: this worker is in none), collectively over its parent; `wants`:
+ * LS_LINKS_…. Tests each link by moving a byte over it. If any link of any of the parent's new communicators fails, all
+ * of them stay without links: rank 0 of the parent logs a warning, tensors go through host memory, later calls open
+ * none, and LS_OK is returned. Other statuses: no memory, or a lost worker. */
 ls_status ls_links_meet(ls_comm *parent, ls_comm *comm, unsigned wants);
 /* Closes the links of a communicator, which ends transfers that are stuck; does nothing if there are none. */
 void ls_links_close(ls_comm *comm);

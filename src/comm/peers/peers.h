@@ -2,8 +2,8 @@
  * movers from which movers/tensors.c chooses; movers/device.c registers the device and its allocations.
  *
  * Counters in device memory order the queues of different devices; only the queues of a counter's owner write it. The
- * hosts exchange the places of tensors and the values that counters will reach through slots and mail, as in every
- * other collective. A worker does:
+ * hosts exchange the places of tensors and the values that counters will reach through slots and mail (mail.h), as in
+ * every other collective. A worker does:
  *
  *     start   signal `ready` on the compute queue; publish where its tensors are (stage 1)
  *     run     once all members have published, on the communicator's queue: follow the start → await the others'
@@ -12,15 +12,16 @@
  *             and awaits the `done` of all members
  *
  * Invariants:
- *   1. An await is enqueued after the signal that ends it, because a worker awaits only published values. So queues
- *      cannot deadlock, whatever the order in which workers reach their collectives, and enqueued work needs no host.
+ *   1. An await is enqueued only after the signal that it awaits, because a worker awaits only published values, and a
+ *      value is published after its signal was enqueued. So queues cannot deadlock, whatever the order in which workers
+ *      reach their collectives, and enqueued work needs no host.
  *   2. No other worker touches a tensor before its `ready`, and its owner does not touch it again before the `done` of
  *      all readers and writers.
- *   3. Members that share a GPU publish a signal only after it has happened, so that no enqueued work waits for another
+ *   3. Members that share a GPU publish a signal only after the GPU has reached it, so that no queue waits for another
  *      process. A GPU is time-sliced between processes, and a queue that awaits a counter uses up the time slice of its
  *      process: with eight workers on a GPU a collective took about 60 ms.
  *   4. A worker that was lost never signals. So a host that waits for its device checks the other workers meanwhile
- *      (ls_device_guest: movers/device.c).
+ *      (ls_device_guest, callbacks of the device: movers/device.c).
  *
  * Sums are computed in the order of the tree (reduce_plan.h), so the bits are those of every other way to move the
  * tensors. */
@@ -35,9 +36,9 @@ typedef struct ls_peers ls_peers;
 
 /* ---- memory.c ---------------------------------------------------------------------------------------------------- */
 
-/* Shares the device's memory with the other workers of this machine until the device is destroyed, for communicators
- * that are made later. If the device cannot share, logs a warning once and returns LS_OK; tensors then go through host
- * memory. Does nothing for a worker alone on its machine, or with --slow-link. */
+/* Creates world->peers, which shares the device's memory with the other workers of this machine until the device is
+ * destroyed, for communicators that are made later. If the device cannot share, logs a warning once and returns LS_OK;
+ * tensors then go through host memory. Does nothing for a worker alone on its machine, or with --slow-link. */
 ls_status ls_peers_open(ls_world *world, ls_device *device);
 /* Registers an allocation of the device, so that tensors in it can be shared; called after every allocation. */
 ls_status ls_peers_note(ls_peers *peers, void *memory, size_t bytes);
@@ -65,8 +66,8 @@ typedef enum ls_peers_count { LS_PEERS_READY, LS_PEERS_DONE } ls_peers_count;
 ls_status ls_peers_signal(const ls_comm *comm, ls_peers_count kind, uint64_t *value);
 /* Returns a local member's counter for the communicator, in device memory; only for ls_device_await(). */
 const uint64_t *ls_peers_counter(const ls_comm *comm, int local, ls_peers_count kind);
-/* Returns LS_OK, or LS_REQUEST_WAITS if another member uses this worker's GPU (comm->takes_turns), which has not
- * reached the event: it may not be published yet (invariant 3). */
+/* Returns whether the signal at `event` may be published (invariant 3): LS_OK if no other member uses this worker's GPU
+ * (comm->takes_turns) or the GPU has reached the event; otherwise LS_REQUEST_WAITS. */
 ls_status ls_peers_reached(const ls_request *request, ls_event event);
 
 /* ---- collectives.c, messages.c ----------------------------------------------------------------------------------- */

@@ -29,7 +29,7 @@ void ls_beat_end(ls_world *world);
 /* Records that this worker waits for the request, and thereby for which rank; if that is not known, for the rank of the
  * oldest request in flight that names one, else for no known one (LS_WAITS_SOMEHOW). */
 void ls_beat_wait(ls_world *world, const ls_request *request);
-/* Records that the wait is over. */
+/* Records that the last ls_beat_wait() is over. Does nothing without a wait. Waits do not nest. */
 void ls_beat_go_on(ls_world *world);
 
 /* Returns the last rank of the chain of waits that begins with worker `rank`, as far as it can be followed: it waits

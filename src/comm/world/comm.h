@@ -157,7 +157,8 @@ static inline int ls_comm_local_rank(const ls_comm *comm, int local) {
 static inline int ls_comm_machine_size(const ls_comm *comm, int machine) {
     return comm->machine_first[machine + 1] - comm->machine_first[machine];
 }
-/* Returns the agent of `rank` on another machine: the member of `machine` that sends and receives for it there. */
+/* Returns the agent of `rank` on `machine`, another machine than that of `rank`: the rank in the communicator of the
+ * member of `machine` that exchanges messages with `rank` on behalf of all members there. */
 static inline int ls_comm_agent(const ls_comm *comm, int machine, int rank) {
     int members = ls_comm_machine_size(comm, machine);
     return comm->machine_ranks[comm->machine_first[machine] + rank % members];

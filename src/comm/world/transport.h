@@ -2,8 +2,8 @@
  *
  * A transport is a table of functions. `run` makes the world (self: this process alone; shm: forked processes on this
  * machine; mpi: the processes that mpirun or srun started) and calls the worker's function in it. Workers of one
- * machine share memory; where the system forbids it, each counts as a machine of its own. The other functions carry
- * bytes between machines, and are NULL if there is only one. The worker's main thread calls them. */
+ * machine share memory; if the system forbids shared memory, each worker counts as a machine of its own. The other
+ * functions carry bytes between machines, and are NULL if there is only one. The worker's main thread calls them. */
 #ifndef LS_COMM_TRANSPORTS_TRANSPORT_H
 #define LS_COMM_TRANSPORTS_TRANSPORT_H
 
@@ -16,7 +16,7 @@ enum { LS_NET_PIECES = 16 };
 /* A message in flight; large ones are sent in pieces. */
 typedef struct ls_net_request {
     int pieces; /* number of pieces that are still in flight; 0: the message is sent or received */
-    int peer;   /* rank in the communicator, for the message if it does not answer */
+    int peer;   /* rank in the communicator, which an error names if it does not answer */
     union {
         void *pointer;
         int number;
@@ -50,12 +50,13 @@ typedef struct ls_transport {
     /* Starts or joins the workers, calls `fn` in each and returns the run's status: ls_workers_run(). */
     ls_status (*run)(const ls_workers_options *options, ls_worker_fn fn, void *arg);
 
-    /* Opens the transport's part of a new communicator, collectively over `parent` (NULL: the world). Members that join
-     * none pass comm NULL. */
+    /* Opens the transport's part of a new communicator, collectively over `parent` (NULL: the world): the members that
+     * pass the same `color`, ordered by `key`, as in MPI_Comm_split(). Members that join none pass comm NULL. */
     ls_status (*comm_open)(ls_comm *parent, ls_comm *comm, int color, int key);
     void (*comm_close)(ls_comm *comm);
-    /* Start a message, which `test` ends; `to` and `from` are ranks in `comm`. The buffer must stay valid until then.
-     * Messages of one lane, pair and tag (0 … 32767) arrive in order. */
+    /* Start a message of `bytes` bytes, equal on both sides; it has ended when `test` says so, and its buffer must stay
+     * valid until then. `to` and `from` are ranks in `comm`. Messages of one lane, pair and tag (0 … 32767) arrive in
+     * order. */
     ls_status (*send)(ls_comm *comm, ls_net_lane lane, int to, int tag, const void *data, size_t bytes,
                       ls_net_request *out);
     ls_status (*recv)(ls_comm *comm, ls_net_lane lane, int from, int tag, void *data, size_t bytes,

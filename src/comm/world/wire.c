@@ -118,8 +118,9 @@ static void meter_transfer(ls_wire *wire, const ls_request *r, uint64_t start_ns
     wire->counted_ns = r->arrives_ns;
 }
 
-/* Sets the request's arrival to one latency after `passed_ns`, when both links have carried the bytes; publishes and
- * meters it. */
+/* Sets the time at which the transfer arrives: one latency after `passed_ns`, when both links have carried its bytes.
+ * Adds the time from start_ns to the arrival to the meter, and announces the arrival to the local members, whose
+ * deadlines then wait for it. */
 static void book_transfer(ls_request *r, uint64_t start_ns, uint64_t passed_ns) {
     ls_world *world = r->comm->world;
     r->arrives_ns = passed_ns + world->wire.latency_ns;

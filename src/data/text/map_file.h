@@ -15,7 +15,8 @@
 
 struct ls_map_note;
 
-/* The bytes of a file, mapped or in memory of malloc(); ls_map_close() releases both. Starts as {0}. */
+/* The bytes of a file: mapped, or in memory of malloc() that its reader filled (decompressed, for example).
+ * ls_map_close() releases both. Starts as {0}. Any thread may open and close. */
 typedef struct ls_map {
     const uint8_t *data; /* NULL for an empty file */
     size_t bytes;
@@ -28,9 +29,10 @@ ls_status ls_map_open(const char *path, ls_map *out);
 /* Unmaps the file, or frees the memory; *map is then {0}. */
 void ls_map_close(ls_map *map);
 
-/* Checks whether the file has become shorter since it was opened, which is LS_ERR_INPUT: up to a page may be missing
- * without a signal, and reads as zeros. Logs a warning, once, if the file was written to and is not shorter. LS_OK for
- * memory of malloc, and if the file was removed or replaced, because the mapping keeps the old one. */
+/* Checks whether the file has become shorter since it was opened, which is LS_ERR_INPUT. (A read beyond the new end
+ * gives zeros, without a signal, as far as the last page reaches.) If the file was modified but is not shorter, logs a
+ * warning, once, and returns LS_OK. LS_OK for memory of malloc, and if the file was removed or replaced, because the
+ * mapping keeps the old one. */
 ls_status ls_map_check(const ls_map *map);
 
 /* Returns the result of work(ctx), or LS_ERR_INPUT with the file's name if a mapped file was truncated meanwhile. The

@@ -1,6 +1,6 @@
-/* token_layout.h: finds the ids in the bytes of a token file (formats: token_file.h). For token_file.c, and for
- * token_writer.c, which writes the first of them. Works on memory, so that tests can try any bytes. Results point
- * into these bytes; any thread may call. */
+/* token_layout.h: finds the ids in the bytes of a token file (formats: token_file.h). For token_file.c, which reads all
+ * formats, and for token_writer.c, which writes llm.c's. Works on memory, so that tests can try any bytes. Results
+ * point into these bytes; any thread may call. */
 #ifndef LS_DATA_TEXT_TOKEN_LAYOUT_H
 #define LS_DATA_TEXT_TOKEN_LAYOUT_H
 
@@ -23,7 +23,7 @@ typedef enum ls_token_type {
 } ls_token_type;
 
 typedef struct ls_token_layout {
-    const char *format;
+    const char *format; /* a constant: see ls_token_file_format() */
     ls_token_type type;
     const uint8_t *tokens; /* inside the file's bytes; of any alignment */
     uint64_t count;
@@ -36,8 +36,8 @@ size_t ls_token_width(ls_token_type type);
 /* Converts `count` stored ids to int64_t. */
 void ls_token_load(ls_token_type type, const uint8_t *from, size_t count, int64_t *out);
 
-/* Returns the checksum of a file in llm.c's format that lockstep wrote: of its header (LS_LLMC_BYTES bytes), with
- * zeros instead of the checksum, and of `ids`, the hash of its ids. */
+/* Returns the checksum of a file in llm.c's format that lockstep wrote: over its header (LS_LLMC_BYTES bytes, taken
+ * with zeros in place of the checksum) and over `ids`, the hash of its ids. */
 ls_hash128 ls_token_layout_sum(const void *header, ls_hash128 ids);
 
 /* Returns whether a file that begins with these bytes (at least 4) has llm.c's format. */

@@ -7,7 +7,7 @@
 
 enum { SHOWN = 60 };
 
-/* Returns the field "type"; "(none)" if it is absent. */
+/* Returns the string of the member "type", which lives as long as the node; "(none)" if there is no such string. */
 static const char *type_of(const json_t *node) {
     const char *type = json_string_value(json_object_get(node, "type"));
     return type ? type : "(none)";

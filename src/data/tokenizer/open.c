@@ -144,7 +144,8 @@ ls_status ls_tokenizer_from_merges(const char *name, const char *vocab, size_t v
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* Returns `name` in the folder `path`, or in the folder of the file `path`. */
+/* Returns the path of the file `name`: in `path` if that is a folder (is_folder), otherwise in the folder of the file
+ * `path`. */
 static ls_path path_beside(const char *path, bool is_folder, const char *name) {
     return is_folder ? ls_path_in(path, name) : ls_path_beside(path, name);
 }

@@ -130,7 +130,8 @@ static ls_status streams_open(ls_kbench_memory *memory, bool quick) {
     return LS_OK;
 }
 
-/* Allocates the small arrays: statistics, weights, tables, ids and sums. */
+/* Allocates the small arrays that a case uses beside its streams, and fills the floats: statistics, weights and tables.
+ * Ids and sums are only allocated. */
 static ls_status side_open(ls_kbench_data *d) {
     void *memory = NULL;
     for (int i = 0; i < 2; i++) LS_TRY(floats_open(LS_KBENCH_SIDE_ELEMS, &d->per_row[i]));

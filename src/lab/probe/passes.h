@@ -22,7 +22,7 @@ typedef struct ls_probe_pass {
     int32_t *ids;                             /* one for each row */
 } ls_probe_pass;
 
-/* Runs the pass `which` once; an ls_timer_call. `pass` is an ls_probe_pass. */
+/* Runs the pass pass->which once; an ls_timer_call, whose ctx is an ls_probe_pass. Overwrites the arrays of `pass`. */
 ls_status ls_probe_pass_run(void *pass);
 /* Returns whether the pass is measured in 16 bits or fp32 on that kind of device: fused passes only on a GPU; epilogues
  * of matmuls are not run here. */

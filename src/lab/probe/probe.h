@@ -40,7 +40,8 @@ void ls_probe_cluster(const ls_native_machine *machine, ls_cluster *out);
 
 /* ---- on disk ----------------------------------------------------------------------------------------------------- */
 
-/* Returns the path of this machine's file, named by its host name, in the cache folder, and creates that folder. */
+/* Writes to `path` the path of this machine's file, named by its host name, in the cache folder, and creates that
+ * folder. LS_ERR_INPUT if the path is too long; else the folder cannot be created. */
 ls_status ls_probe_file_path(char path[PATH_MAX]);
 /* Writes a cluster file with the measured figures. */
 ls_status ls_probe_file_write(const char *path, const ls_native_machine *machine);

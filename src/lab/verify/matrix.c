@@ -41,7 +41,8 @@ ls_status ls_verify_row_layout(const ls_verify_row *row, const ls_layout_task *t
     return ls_layout_make(&request, task, out);
 }
 
-/* Translates levels into a row; an open factor (−1) has its first level. */
+/* Translates the level that a cover row has for each factor into the row's values; a factor that the cover row leaves
+ * open (level −1) gets its first level. */
 static ls_verify_row make_row(const matrix *m, const ls_cover_row *chosen) {
     static const struct {
         int factor;

@@ -6,8 +6,9 @@
  * A ghost group is a fixed number of images of the batch (--ghost), so the statistics do not depend on the layout. For
  * the stem and the residual blocks of ResNet. `u` is the number of a conv_bn in its block.
  *
- * Running statistics are parameters whose gradient is the sum of the statistics of all ghost groups, so they are
- * joined, saved and hashed as gradients and weights are; the optimizer lets them follow (optim/optimizer.h). */
+ * The running mean and variance are parameters whose gradient is the sum of the statistics of all ghost groups, so that
+ * they are reduced, saved and hashed as gradients and weights are. Instead of a step of SGD or AdamW, the optimizer
+ * moves them towards the mean of these statistics (optim/optimizer.h). */
 #ifndef LS_NN_IMAGES_CONV_BN_H
 #define LS_NN_IMAGES_CONV_BN_H
 
@@ -25,7 +26,8 @@ typedef struct ls_conv_bn_grads {
     float *sum, *dot; /* [ghost group][channel] sums of the gradient; of the gradient times the normalized value */
 } ls_conv_bn_grads;
 
-/* State of the kinds of blocks that have some of them. */
+/* State of a block that has conv_bns, of any kind: what forward saves, what the first phase of backward keeps for the
+ * second, and what a pass needs only while it runs. */
 typedef struct ls_conv_bns_saved {
     ls_conv_bn_saved unit[LS_CONV_BN_MAX];
     uint32_t *taps; /* where each window of the stem's pooling had its maximum */
@@ -52,22 +54,24 @@ static inline const ls_conv_bn_grads *ls_conv_bn_grads_of(const ls_block *block,
     return phase == LS_BACKWARD_BOTH ? scratch->unit : kept->unit;
 }
 
-/* Adds the five parameters of the block's conv_bn u. Their names have `number` after "conv" and "norm". */
+/* Adds the five parameters of the block's conv_bn u: weight of the convolution; weight, bias, running mean and running
+ * variance of the norm. Their names have `number` after "conv" and "norm". */
 void ls_conv_bn_declare(ls_block *block, int u, const char *number);
-/* Takes memory from the arena for the saved tensors of all conv_bns of a block, if `parts` has LS_SAVE_WIDE
- * (ls_block_kind.carve_saved). */
+/* Takes memory from the arena for the saved tensors of all conv_bns of a block, if `parts`, a set of LS_SAVE_…, has
+ * LS_SAVE_WIDE (ls_block_kind.carve_saved). */
 void ls_conv_bn_carve_saved(const ls_block *block, void *saved, const ls_nn *nn, unsigned parts, ls_arena *arena);
-/* Takes memory from the arena for the gradients that the first phase of backward leaves for the weights
- * (ls_block_kind.carve_kept). */
+/* Takes memory from the arena for the gradients that the first phase of backward leaves for the weight gradients; sets
+ * the pointers in `kept`, an ls_conv_bns_kept (ls_block_kind.carve_kept). */
 void ls_conv_bn_carve_kept(const ls_block *block, void *kept, const ls_nn *nn, ls_arena *arena);
 /* Takes memory from the arena for the gradients of all conv_bns, and for statistics of the whole batch; nothing
  * unless for_backward (ls_block_kind.carve_scratch). */
 void ls_conv_bn_carve_scratch(const ls_block *block, void *scratch, ls_scratch *shared, const ls_nn *nn,
                               bool for_backward, ls_arena *arena);
-/* Counts the collectives of batch norm over the whole batch (ls_block_kind.traffic). */
+/* Counts the collectives of batch norm over the whole batch in a pass that first recomputes the classes `again`, a set
+ * of LS_SAVE_… (ls_block_kind.traffic). */
 ls_block_traffic ls_conv_bn_traffic(const ls_block *block, ls_block_pass pass, unsigned again);
-/* Sets the factor of a step's mean statistics that the running statistics follow (ls_param.follow): 1 for means, and
- * for variances of n > 1 numbers n / (n − 1). Does nothing without ghost groups. */
+/* Sets ls_param.follow of the running statistics: the factor of the mean over ghost groups towards which they move. It
+ * is 1 for means, and n / (n − 1) for variances of n > 1 numbers. Does nothing without ghost groups. */
 void ls_conv_bn_settle(ls_block *block, const ls_nn *nn);
 
 /* Computes conv_bn u's y, and what backward needs, in its saved tensors, from x and the residual (or NULL). */
@@ -77,7 +81,7 @@ ls_status ls_conv_bn_backward(ls_block *block, const ls_nn *nn, int u, const flo
                               float *dresidual);
 /* Computes the gradient of x from dc. */
 ls_status ls_conv_bn_input(ls_block *block, const ls_nn *nn, int u, const ls_conv_bn_grads *grads, float *dx);
-/* Computes the gradients of the five parameters, in the steps of this micro-batch. */
+/* Computes the gradients of the five parameters, group by group, in the order of nn->grads.steps (nn/grad_plan.h). */
 ls_status ls_conv_bn_weights(ls_block *block, const ls_nn *nn, int u, const float *x, const ls_conv_bn_grads *grads);
 
 #endif

@@ -34,7 +34,8 @@ ls_status ls_event_file_add_scalars(ls_event_file *file, double unix_s, int64_t 
 ls_status ls_event_file_add_text(ls_event_file *file, double unix_s, int64_t step, const char *tag, const char *text);
 /* Adds a session start, after which TensorBoard drops what was written for `step` and later. */
 ls_status ls_event_file_add_start(ls_event_file *file, double unix_s, int64_t step);
-/* Writes the records that are due. If that fails, they are lost, and the file is truncated to its last whole record. */
+/* Writes all records that have collected. If that fails, they are lost and the file is truncated to its last whole
+ * record; later records can still be added. */
 ls_status ls_event_file_flush(ls_event_file *file);
 
 /* Returns the CRC-32C (Castagnoli) of the bytes. */

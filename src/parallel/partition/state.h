@@ -306,8 +306,8 @@ typedef struct ls_partition_sums {
 size_t ls_partition_hash_room(const ls_partition *partition);
 /* Allocates the host's copies of sums and hashes. */
 void ls_partition_alloc_sums(ls_partition *partition);
-/* Assigns memory to sums and hashes. The sums of the state lie before those of a step, so that one copy to the host
- * brings both. */
+/* Takes device memory from the arena for the sums of a step, for the hashes, and for one set of the state's checksums
+ * (those as made), which lie right before the sums of a step, so that one copy to the host brings both. */
 void ls_partition_lay_sums(ls_partition *partition, ls_arena *arena);
 /* Sets the sums to 0. Call before a step, and before an evaluation. */
 ls_status ls_partition_clear_sums(ls_partition *partition);
@@ -354,8 +354,9 @@ typedef struct ls_partition_state {
 
 /* Returns the number of hashes in a set, 0 without `sums_state`. sums.c allocates one set in front of its words. */
 size_t ls_partition_state_room(const ls_partition *partition);
-/* Assigns memory to the sums as found, and to those of each block of elements; ls_partition_lay_sums() has assigned the
- * sums as made. */
+/* Takes memory from the arena for the second set of the state's checksums (those as found in memory now) and for the
+ * checksums of each block of elements. ls_partition_lay_sums() takes that of the first set. Does nothing without
+ * setup.sums_state. */
 void ls_partition_lay_state(ls_partition *partition, ls_arena *arena);
 /* Copies the sums that the last update made to host_made, unless they have been read since. */
 ls_status ls_partition_read_state(ls_partition *partition);

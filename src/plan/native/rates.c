@@ -133,8 +133,8 @@ double ls_native_dropped_seconds(const ls_native_rates *r, bool backward, int ty
     return heads * ls_mask_pairs(LS_MASK_CAUSAL, T) * r->dropped[backward][measured_type(r, type)];
 }
 
-/* Returns the seconds of a pass on a GPU, on the line through the two measured points `t`: a launch plus the time of
- * its bytes. */
+/* Returns the seconds of a pass over `elems` elements on a GPU: on the line through the times t[0] and t[1], measured
+ * at the sizes r->sizes.pass, but at least a launch (or t[0] if that is shorter). */
 static double line_seconds(const ls_native_rates *r, const double *t, double elems) {
     double small = (double)r->sizes.pass[0], large = (double)r->sizes.pass[1];
     double seconds = t[0] + (t[1] - t[0]) * (elems - small) / (large - small);

@@ -53,9 +53,11 @@ void ls_rows_free(ls_rows *rows);
 double ls_row_measured(const ls_row *row);
 /* Returns the predicted value to compare with it, in the same unit. */
 double ls_row_predicted(const ls_row *row, const ls_prediction *p);
-/* Predicts the row. Knobs that it leaves open are chosen: those of the fastest layout that fits (it may lack 8 % of the
- * memory, the error of predictions), or else of the fastest; a layout must divide the batch, unless none does. `chosen`
- * receives the layout and may be NULL. LS_ERR_INPUT if the row has a reason why it cannot be predicted. */
+/* Predicts the row. Knobs that it leaves open are searched: the fastest layout that fits is chosen, or, if none fits,
+ * the fastest. A layout counts as fitting if it needs up to 8 % more memory than there is, the error of predictions.
+ * Only layouts that divide the batch are tried; if none does, the row's own layout is predicted. `chosen` receives the
+ * layout and may be NULL; both outputs are unchanged on failure. LS_ERR_INPUT if row->reason says why the row cannot be
+ * predicted. */
 ls_status ls_row_predict(const ls_row *row, ls_knobs *chosen, ls_prediction *out);
 
 #endif

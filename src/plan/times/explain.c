@@ -63,7 +63,8 @@ static int by_score(const void *a, const void *b) {
     return x->terms < y->terms ? -1 : 1;
 }
 
-/* Returns the largest loss that is explained, useful work aside. */
+/* Returns the loss with the largest share of the time, without useful and unexplained time; LS_LOSS_SYNC if all shares
+ * are 0. */
 static ls_loss largest_loss(const double *share) {
     ls_loss worst = LS_LOSS_SYNC;
     for (int k = LS_LOSS_SYNC; k < LS_LOSS_UNEXPLAINED; k++)

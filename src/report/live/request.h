@@ -67,7 +67,7 @@ uint64_t ls_live_part(const char *name, const char *text, size_t bytes);
 bool ls_live_has_has(const ls_live_has *has, uint64_t part);
 /* Adds a part; beyond LS_LIVE_PARTS_MAX it has no effect. */
 void ls_live_has_add(ls_live_has *has, uint64_t part);
-/* Returns whether both have the same parts in the same order. */
+/* Returns whether both hold the same hashes (of name and contents of each part) in the same order. */
 bool ls_live_has_same(const ls_live_has *a, const ls_live_has *b);
 /* Parses an event id; an invalid one, or NULL, gives an empty list. */
 void ls_live_has_read(const char *text, ls_live_has *out);

@@ -1,13 +1,13 @@
-/* watch.h: decides whether a run compares the norms of gradient groups (fixed parts of the batch); workers are always
- * compared (contribution.h). With
- * --on-outlier auto a run compares groups if that needs no memory and costs at most 1 % of a step:
+/* watch.h: decides whether a run compares the norms of gradient groups (fixed parts of the batch). Whether whole
+ * workers are compared is decided separately (contribution.h). With --on-outlier auto, a run compares groups only if
+ * that needs no additional memory and costs at most 1 % of a step, and only reports outliers: no step is repeated, so
+ * weights and checkpoints are those of a run without it.
  *
- *     memory   each group has a separate gradient anyway: a replica has one group, or computes each in several
- *              micro-batches, or sums them in rounds (ZeRO 2 and 3), or another option needs single groups
+ *     memory   none is added if each group has a gradient of its own anyway: because each replica has only one group,
+ *              computes each group in several micro-batches, or sums groups in rounds (ZeRO 2 and 3), or because
+ *              another option needs the gradients of single groups. On a GPU it counts as needed
  *     time     squaring a group's gradient is one pass over its elements, against 6 FLOPs for each element and token,
- *              and the exchanged norms are far smaller than the gradients
- *
- * It then only reports: no step is repeated, and weights and checkpoints are those of a run without it. */
+ *              and the exchanged norms are far smaller than the gradients */
 #ifndef LS_RUN_GUARD_WATCH_H
 #define LS_RUN_GUARD_WATCH_H
 
@@ -19,8 +19,8 @@ typedef enum ls_watch {
     LS_WATCH_ON,     /* groups are compared */
     LS_WATCH_ALONE,  /* off: a single group has no peers */
     LS_WATCH_MEMORY, /* off: it needs memory for per-group gradients */
-    LS_WATCH_TIME,   /* off: groups or model are too small */
-    LS_WATCH_DEVICE, /* off: on a GPU, whose memory it might need */
+    LS_WATCH_TIME,   /* off: in groups or a model this small it costs more than 1 % of a step */
+    LS_WATCH_DEVICE, /* off: on a GPU, where it counts as needing memory */
 } ls_watch;
 
 /* Decides whether gradient groups are compared, and if not, why; with --on-outlier warn, skip-group and stop they

@@ -355,7 +355,9 @@ static const ls_left_tensor *tensor_named(const ls_segment *segment, const ls_le
     return NULL;
 }
 
-/* Returns whether copies have the same bits as the tensors of their owner. */
+/* Compares the copies that a worker keeps of another one's tensors (weights and optimizer state) with the originals,
+ * byte by byte in memory. Returns false if any differ, or if the owner lacks a copied tensor; skips a buffer that
+ * either side does not have. */
 static bool are_same(const ls_segment *segment, const ls_left_part *own, const ls_left_part *copies) {
     const ls_left_tensor *copy = ls_segment_at(segment, copies->tensors_at);
     for (uint64_t i = 0; i < copies->tensors; i++) {

@@ -111,8 +111,9 @@ static void add_left(float *to, const float *left, size_t n) {
     for (size_t i = 0; i < n; i++) to[i] = left[i] + to[i];
 }
 
-/* Ends a slice: adds the subtrees that it completes, and keeps the result in the slot of its level; after the last
- * slice the whole sum is in slot 0 (tile.c explains the binary counter). */
+/* Ends slice 0, 1, …: merges its sum, in slot 0, with the sums of the earlier slices with which it completes a subtree,
+ * as a binary counter carries (tile.c), and copies the result to slot 1 + level of the subtree. After the last slice
+ * all sums are merged, and slot 0 has the total. */
 static void end_slice(const thin *t, stripe *s, int slice) {
     bool is_last = slice + 1 == t->slices;
     size_t elems = t->rows * s->ld;

@@ -2,8 +2,8 @@
  * bytes.
  *
  * Included by kernels_loops.h, with LSK_WIDTH set and, where stores can bypass the cache, LSK_STREAM(to, from), which
- * stores one such vector. All loads of an iteration come before its stores, so outputs may be inputs. Elementwise IEEE
- * additions: the width cannot change a bit. */
+ * stores one such vector. All loads of an iteration come before its stores, so an output may be the same array as
+ * an input, but must not overlap it otherwise. The width cannot change a bit, because additions are elementwise. */
 #include <string.h>
 
 #include "numerics/float16.h"
@@ -73,8 +73,8 @@ static void LSK_NAME(lsk_add_widen_bf16)(float *restrict out, const uint16_t *re
     for (size_t i = 0; i < n; i++) out[i] = ls_bf16_to_f32(in[i]);
 }
 
-/* Copies by stores that bypass the cache, if the ISA has them, which saves reading each line of the output before it is
- * overwritten. The caller orders them by lsk_fence_stream() before another thread reads. */
+/* Copies by stores that bypass the cache, if the ISA has them: an ordinary store first reads the line of the output
+ * into the cache. The caller orders them by lsk_fence_stream() before another thread reads. */
 static void LSK_NAME(lsk_copy_stream)(void *out, const void *in, size_t bytes) {
 #ifdef LSK_STREAM
     char *to = out;

@@ -1,13 +1,15 @@
 /* bfmmla_loops.h: matmuls of bf16 panels on the matrix unit of ARM64 (FEAT_BF16), and how panels are made.
  *
- * A panel holds `width` lines, four neighbouring values of k of each at a time (a granule): [k/4][line][4]. What is
- * missing of the last granule is +0 on both sides. A tile has 8 lines of A and 12 of B:
+ * A panel holds `width` lines, four neighbouring values of k of each at a time (a granule): [k/4][line][4]. If the
+ * number of k is no multiple of 4, the panels of both A and B pad their last granule with +0. A tile has 8 lines of A
+ * and 12 of B:
  *
  *     one BFMMLA takes a granule of two lines of A and two of B and adds to four sums:  [a0·b0 a0·b1 a1·b0 a1·b1]
  *     24 sums of four, v8 … v31: sum (i, j) of lines 2i, 2i+1 and 2j, 2j+1 is v(8 + 6i + j)
  *
- * Left as they are, the sums of a tile are 96 neighbouring floats, from which the next call may go on: granules may be
- * divided into calls anywhere. */
+ * unit_sums() stores the sums of a tile in the order of the registers, 96 consecutive floats, from which the next call
+ * may continue, so granules may be divided among calls anywhere; unit_untangle() then puts them in rows. unit_rows()
+ * computes a tile in one call and stores its rows at once. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -21,7 +23,7 @@
 #    define UNIT_TARGET __attribute__((target("+bf16")))
 #endif
 
-/* One statement holds a whole kernel; C11 promises less for a string. */
+/* An asm statement holds a whole kernel, so its string is longer than the 4095 characters that C11 guarantees. */
 #pragma GCC diagnostic ignored "-Woverlength-strings"
 
 enum { UNIT_K = 4, UNIT_A = 8, UNIT_B = 12, UNIT_TILE = UNIT_A * UNIT_B };
@@ -63,7 +65,8 @@ UNIT_TARGET static void unit_sums(size_t granules, const uint16_t *a, const uint
         : MMLA_CLOBBERS);
 }
 
-/* Two rows of the tile: six sums of four are six halves of each. */
+/* Stores two rows of the tile. Each of the six registers s0 … s5 has two columns of both rows: zip1 joins the low
+ * halves, which are the first row, zip2 the high halves, which are the second. */
 #define MMLA_ROWS(s0, s1, s2, s3, s4, s5)                                                                              \
     "zip1 v0.2d, v" #s0 ".2d, v" #s1 ".2d\n\tzip1 v1.2d, v" #s2 ".2d, v" #s3 ".2d\n\tzip1 v2.2d, v" #s4 ".2d, v" #s5   \
     ".2d\n\tzip2 v3.2d, v" #s0 ".2d, v" #s1 ".2d\n\tzip2 v4.2d, v" #s2 ".2d, v" #s3 ".2d\n\tzip2 v5.2d, v" #s4         \

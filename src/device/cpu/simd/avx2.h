@@ -63,8 +63,8 @@ LSK_INLINE v16 v16_abs(v16 a) { return LSK_MAP1(v16, LSK_ABS, a); }
 
 /* Returns the one NaN, 0x7FC00000, in every lane. */
 LSK_INLINE __m256 lsk_nan(void) { return _mm256_castsi256_ps(_mm256_set1_epi32(0x7FC00000)); }
-/* Returns the maximum; NaN wins, +0 > -0. For equal numbers `and` keeps the bits, and makes +0 of two zeros unless both
- * are -0. */
+/* Returns the maximum; NaN wins, +0 > -0. Where the operands compare equal, `and` of both gives their value; of +0 and
+ * -0 it gives +0. */
 LSK_INLINE __m256 lsk_max(__m256 a, __m256 b) {
     __m256 r = _mm256_max_ps(a, b);
     r = _mm256_blendv_ps(r, _mm256_and_ps(a, b), _mm256_cmp_ps(a, b, _CMP_EQ_OQ));

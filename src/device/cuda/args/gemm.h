@@ -50,6 +50,7 @@ typedef struct ls_cuda_grid_rows {
 typedef struct ls_cuda_patches {
     ls_cuda_divider positions, rows_x, channels, taps_x; /* divisors; positions: of one image */
     uint32_t height, width;
+    /* Of the window: the pixel under its first tap at the first position (minus the padding), stride, dilation. */
     int first_y, first_x, step_y, step_x, tap_y, tap_x;
     size_t image_step; /* elements from one image to the next */
 } ls_cuda_patches;

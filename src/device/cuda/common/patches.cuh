@@ -8,12 +8,12 @@ LS_DEVICE bool is_inside(const ls_cuda_patches &p, int y, int x) {
     return (uint32_t)y < p.height && (uint32_t)x < p.width;
 }
 
-/* Returns the element, within an image, of channel 0 of a pixel. */
+/* Returns the offset, in elements within an image, of channel 0 of a pixel. (channels.divisor is the number of channels.) */
 LS_DEVICE size_t pixel_at(const ls_cuda_patches &p, int y, int x) {
     return ((size_t)y * p.width + x) * p.channels.divisor;
 }
 
-/* A column of the matrix: how far its tap is from the first, and the channel. */
+/* A column of the matrix: how many pixels its tap lies below (y) and right (x) of the first tap, and the channel. */
 struct patch_column {
     int y, x;
     uint32_t channel;
@@ -26,8 +26,8 @@ struct patch_column {
     }
 };
 
-/* A row of the matrix, a position of the window: the pixel under the first tap, which may be outside, and the element with which the
- * image begins. */
+/* A row of the matrix, that is, a position of the window: the pixel under the first tap, which may lie outside the image, and the offset of
+ * the image in elements. */
 struct patch_row {
     int y, x;
     size_t image;

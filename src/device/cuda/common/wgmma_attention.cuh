@@ -17,7 +17,8 @@ LS_DEVICE void barrier_init(uint64_t *b, int count) {
 }
 /* Makes initialized barriers visible to TMA and to other blocks of the cluster; before a __syncthreads(). */
 LS_DEVICE void barriers_are_made() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-/* Arrives at a barrier and announces `bytes` bytes that TMA will add to its present phase. */
+/* Arrives at a barrier and announces `bytes` bytes that TMA will add to its present phase. One thread calls it, before it starts the
+ * copies. */
 LS_DEVICE void barrier_expect(uint64_t *b, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(b)), "r"(bytes)
                  : "memory");
@@ -98,8 +99,9 @@ LS_DEVICE void products_commit() { asm volatile("wgmma.commit_group.sync.aligned
 /* Waits until at most N groups of product() are not complete; their results must not be read before. */
 template <int N> LS_DEVICE void products_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
-/* Returns the matrix descriptor (the operand of wgmma) of a swizzled tile, `bytes` behind its beginning; `step`: bytes from one block of
- * 64 columns to the next, if it is read across. Descriptors in one tile differ by a constant in the low half. */
+/* Returns the matrix descriptor (the operand of wgmma) of the swizzled tile from `bytes` bytes after its start on. `step`: bytes from one
+ * block of 64 columns to the next, for an operand that is transposed (across()); otherwise the hardware ignores it. Within a tile,
+ * descriptors differ only in the low half, by the difference of `bytes` / 16. */
 LS_DEVICE uint64_t operand_at(const uint16_t *tile, int bytes, int step) {
     const uint32_t low = (shared_address(tile) >> 4) + (uint32_t)(bytes >> 4) + ((uint32_t)(step >> 4) << 16);
     return (uint64_t)(1024u >> 4 | 1u << 30) << 32 | low;

@@ -437,7 +437,8 @@ LS_KERNEL_ALONE(attention_queries_wide, ls_cuda_attention, LS_CUDA_ATTENTION_BAC
     queries_tile<256, false, 2, 2>(a);
 }
 
-/* Starts to load BQ queries of a head, their dO, rows S apart, and their m, l and D into shared memory. */
+/* Starts to load BQ queries of a head, from `first` on, into shared memory: BQ rows of q, BQ rows of dO, each S floats apart, then BQ
+ * numbers each of m, l and D. Rows past the sequence are 0. They can be read after wait_rows() and a __syncthreads(). */
 template <int D, int BQ, int S, int THREADS>
 LS_DEVICE void load_queries(const ls_cuda_attention &a, const head_place &p, float *to, uint32_t head, int first) {
     load_rows<D, BQ, S, THREADS>(a, to, p.part->q, p.sequence, head, first, a.T);

@@ -1,7 +1,7 @@
-/* attention.c: launches attention for B sequences. With chains (dot products in ascending order, one fused
- * multiply-add after another) its own kernels (kernels/attention.cu); for 16-bit tensors with a unit of tensor cores
- * those of attention_hgmma.c. A call has one or more parts (slices of the heads); all parts are one launch, which finds
- * its heads in a list of the parts. */
+/* attention.c: launches attention for B sequences. With chains (dot products in ascending order, one fused multiply-add
+ * after another) its own kernels (kernels/attention.cu); for 16-bit tensors with a unit of tensor cores those of
+ * attention_hgmma.c. A call has one or more parts (slices of the heads), computed by one launch: each block looks up
+ * its head in the list of parts. */
 #include "device/cuda/args/attention.h"
 
 #include <assert.h>
@@ -178,8 +178,9 @@ static bool is_hgmma(const ls_attention_call *call) {
     return call->parts[0].act != LS_F32 && ls_unit_is_tensor_core(call->parts[0].unit);
 }
 
-/* Launches the computation of o, m and l: on tensor cores (is_hgmma), by a block per query and head if there are few
- * queries (generation) whose scores fit into shared memory, else by tiles. */
+/* Launches attention forward, which writes o, m and l (m and l: maximum and sum of each row's softmax). The kernels:
+ * tensor cores if is_hgmma(); a block per query and head if there are few queries (generation) whose scores fit into
+ * shared memory; otherwise tiles. */
 ls_status ls_cuda_op_attention_forward(ls_device *device, const ls_attention_call *call) {
     ls_cuda_attention_job job;
     LS_TRY(open_job(device, call, false, &job));

@@ -413,6 +413,7 @@ static ls_status run_thin(ls_device *device, const ls_gemm *g, ls_cuda_gemm *arg
     return args->slices > 1 ? ls_cuda_gemm_join_parts(device, args) : LS_OK;
 }
 
+/* Returns n rounded up to a multiple of 4. */
 static size_t round_up_4(size_t n) { return (n + 3) / 4 * 4; }
 
 /* Returns the bytes of the unfolded patches (im2col), or 0 if the kernel gathers the patches from the images: always

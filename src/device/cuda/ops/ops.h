@@ -12,7 +12,8 @@
 LS_OPS(LS_CUDA_OP)
 #undef LS_CUDA_OP
 
-/* Returns whether the epilogue (a fused activation) of this GEMM can run with it: the member gemm_ends of the table. */
+/* Returns whether ls_cuda_op_gemm() can run this GEMM together with its epilogue (call->end, which must be set); if
+ * not, the caller runs the activation itself. The entry gemm_ends of the table. */
 bool ls_cuda_gemm_ends(ls_device *device, const ls_gemm *call);
 /* Measures the most FLOP/s that the GPU reaches with a matrix unit (LS_UNIT_CHAIN: in fp32); 0: not known. Waits
  * for the GPU. The member peak_flops_s of the table. */
